@@ -161,7 +161,8 @@ test: lint $(TEST_READY) $(CLIENTS_READY) $(VECTORS_READY) $(MOTO_TESTS_READY) #
 	@# A make that a test runs is none of this one's jobs.
 	MAKEFLAGS= $(TEST_ENV)/bin/python $(ONCE_MORE) $(PYTEST)
 
-test-spark: $(SPARK_READY) $(if $(findstring nightly,$(PYTEST)),$(FOCUS_READY) $(GLUE_READY))
+# A test compares a bill with what a server says, which runs in the environment of tests.
+test-spark: $(TEST_READY) $(SPARK_READY) $(if $(findstring nightly,$(PYTEST)),$(FOCUS_READY) $(GLUE_READY))
 test-spark: ## test the jobs that bill and audit (STRICT=1 PYTEST=options)
 	@$(HAS_JAVA) || $(MAKE) --no-print-directory --silent $(JAVA_READY)
 	.venvs/spark/bin/python $(ONCE_MORE) tests/spark -n 2 $(PYTEST)
@@ -189,9 +190,13 @@ bill: $(SERVE_READY) $(SPARK_READY) ## bill a month (PERIOD=YYYY-MM ACCOUNT= USA
 		$(if $(EXPORTS),--exports "$(EXPORTS)") $(if $(CLOSE),--close) \
 		$(if $(ACCEPT),--accept "$(ACCEPT)") || [ $$? -eq 1 ] # findings are no failure of make's
 
+SIMULATION = $(TEST_ENV)/bin/python -m tests.simulation --seeds $(or $(SEEDS),1000) $(SIMULATE)
+
 simulate: $(TEST_READY) ## run seeded simulations, kept seeds and planted bugs first (SEEDS=... SIMULATE=options STRICT=1 PYTEST=options)
+	@# Wrong options are told at once, not behind two minutes of tests.
+	@$(SIMULATION) --check
 	$(TEST_ENV)/bin/python $(ONCE_MORE) tests/simulation $(PYTEST)
-	$(TEST_ENV)/bin/python -m tests.simulation --seeds $(or $(SEEDS),1000) $(SIMULATE)
+	$(SIMULATION)
 
 fuzz: $(TEST_READY) ## fuzz what reads bytes of strangers (TARGET=... SECONDS=... FUZZ=options)
 	@$(TEST_ENV)/bin/python -m tests.fuzz $(or $(TARGET),all) --seconds $(or $(SECONDS),60) $(FUZZ)

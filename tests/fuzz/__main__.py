@@ -19,6 +19,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from tests.fuzz.mutation import mutations
+from tests.lanes.commands import module_command
 
 if TYPE_CHECKING:
     from tests.fuzz.targets import Target
@@ -38,9 +39,16 @@ def main() -> NoReturn:
     parser.add_argument("--runs", type=int, help="how many inputs, whatever the time")
     parser.add_argument("--seed", type=int, default=1, help="of all chance")
     parser.add_argument("--plain", action="store_true", help="mutate without atheris")
-    parser.add_argument("--replay", metavar="BASE64", help="one input, as a failure printed it")
+    parser.add_argument(
+        "--replay",
+        type=_octets,
+        metavar="BASE64",
+        help="one input of a target, as a failure printed it",
+    )
     given = parser.parse_args()
-    atheris = None if given.plain or given.replay else _atheris()
+    if given.replay is not None and given.target == ALL:
+        parser.error("--replay needs the target that the input is for")
+    atheris = None if given.plain or given.replay is not None else _atheris()
     if atheris is None:
         targets = _targets()
     else:
@@ -50,9 +58,9 @@ def main() -> NoReturn:
     if given.target not in {ALL, *targets}:
         parser.error(f"no target {given.target!r}: it is one of {', '.join(targets)}, {ALL}")
     chosen = {n: made() for n, made in targets.items() if given.target in (n, ALL)}
-    if given.replay:
-        (target,) = chosen.values()
-        target.run(base64.b64decode(given.replay))
+    if given.replay is not None:
+        chosen[given.target].run(given.replay)
+        print(f"{given.target}: {len(given.replay)} bytes, nothing broke", flush=True)
         sys.exit(0)
     campaign = Campaign(chosen, given.seconds, given.runs)
     if atheris is None:
@@ -60,6 +68,13 @@ def main() -> NoReturn:
     else:
         campaign.guide(atheris, given.seed)
     sys.exit(1)  # neither comes back
+
+
+def _octets(text: str) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is not base64: {error}") from None
 
 
 def _atheris() -> Any:
@@ -106,7 +121,8 @@ class Campaign:
         except Exception:  # noqa: BLE001 - whatever it is, it is what was looked for
             traceback.print_exc()
             text = base64.b64encode(octets).decode()
-            print(f"broken: python -m tests.fuzz {name} --replay {text}", flush=True)
+            command = module_command("tests.fuzz", name, "--replay", text)
+            print(f"broken: {command}", flush=True)
             self._end(1)
         self._counts[name] += 1
         done = self._counts.total()

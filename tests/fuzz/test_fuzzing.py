@@ -4,10 +4,13 @@ It follows no coverage: to instrument what is fuzzed takes ten times as long as 
 """
 
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 ROOT = Path(__file__).parents[2]
 INPUTS = 1400
@@ -59,7 +62,31 @@ def test_what_breaks_is_found_and_can_be_run_again() -> None:
     found = campaign("-c", PLANTED, "planted", "--plain")
     assert found.returncode == 1, found.stdout + found.stderr
     assert "ValueError: planted" in found.stderr
-    command = re.search(r"^broken: python -m tests\.fuzz (planted --replay \S+)$", found.stdout)
-    assert command is not None
-    again = campaign("-c", PLANTED, *command[1].split())
+    command = shlex.split(found.stdout.removeprefix("broken: "))
+    assert Path(ROOT, command[0]) == Path(sys.executable)
+    assert command[1:5] == ["-m", "tests.fuzz", "planted", "--replay"]
+    again = campaign("-c", PLANTED, *command[3:])
+    assert again.returncode == 1
     assert "ValueError: planted" in again.stderr
+
+
+def test_an_input_that_breaks_nothing_says_so() -> None:
+    for octets, count in (("YWI=", 2), ("", 0)):
+        again = campaign("-c", PLANTED, "planted", "--replay", octets)
+        said = f"planted: {count} bytes, nothing broke\n"
+        assert (again.returncode, again.stdout) == (0, said), again.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--replay", "AAAA"), "--replay needs the target that the input is for"),
+        (("verifier", "--replay", "%%"), "argument --replay: '%%' is not base64"),
+        (("verifier", "--replay", "é"), "argument --replay: 'é' is not base64"),
+        (("no-such", "--replay", "AAAA"), "no target 'no-such'"),
+    ],
+)
+def test_what_cannot_be_run_again_is_refused(arguments: tuple[str, ...], said: str) -> None:
+    refused = campaign("-m", "tests.fuzz", *arguments)
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert said in refused.stderr.splitlines()[-1]

@@ -20,10 +20,12 @@ def test_first():
 NEVER = "def test_never(): pass\n"
 
 
-def run(folder: Path, *tests: str, strict: bool = False) -> subprocess.CompletedProcess[str]:
+def run(
+    folder: Path, *tests: str, strict: bool = False, only: str = ""
+) -> subprocess.CompletedProcess[str]:
     (folder / "test_some.py").write_text("\n".join(tests))
     (folder / "pytest.ini").touch()
-    options = ["-p", "xdist", "-c", "pytest.ini", "--rootdir", "."]
+    options = ["-p", "xdist", "-c", "pytest.ini", "--rootdir", ".", "-k", only]
     strictly = [once_more.STRICT] if strict else []
     command = [sys.executable, once_more.__file__, *strictly, *options, "test_some.py"]
     environment = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
@@ -58,3 +60,11 @@ def test_tests_that_cannot_be_read_fail_the_run(tmp_path: Path) -> None:
 def test_a_run_without_failures_is_quiet(tmp_path: Path) -> None:
     ran = run(tmp_path, NEVER)
     assert (ran.returncode, "once more" in ran.stdout) == (0, False)
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_a_run_without_tests_says_so_and_fails(tmp_path: Path, *, strict: bool) -> None:
+    ran = run(tmp_path, NEVER, strict=strict, only="no_such")
+    assert ran.returncode == pytest.ExitCode.NO_TESTS_COLLECTED
+    assert ran.stdout.splitlines()[-1].startswith("no test matches: ")
+    assert ran.stdout.endswith(" -k no_such test_some.py\n")

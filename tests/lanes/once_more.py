@@ -5,6 +5,7 @@ is to be strict. All other options are pytest's.
 """
 
 import json
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -33,6 +34,8 @@ def main(arguments: Sequence[str]) -> int:
     options = [argument for argument in arguments if argument != STRICT]
     with tempfile.TemporaryDirectory() as cache:
         code = _pytest(cache, options)
+        if code == pytest.ExitCode.NO_TESTS_COLLECTED:
+            print(f"no test matches: {shlex.join(options)}", flush=True)
         failed = _failed(cache)
         if code != pytest.ExitCode.TESTS_FAILED or not failed or STRICT in arguments:
             return code

@@ -3,7 +3,6 @@
 import argparse
 import gc
 import os
-import shlex
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -11,6 +10,7 @@ from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from typing import NamedTuple
 
+from tests.lanes.commands import module_command
 from tests.simulation.clock import several
 from tests.simulation.clock import universe as clock
 from tests.simulation.fifo import universe as fifo
@@ -109,6 +109,7 @@ def main() -> int:
     parser.add_argument("--verbose", action="store_true", help="print the whole history")
     parser.add_argument("--keep-going", action="store_true", help="do not stop at a failure")
     parser.add_argument("--planted", action="store_true", help="print seeds to find planted bugs")
+    parser.add_argument("--check", action="store_true", help="only check the options")
     parser.add_argument(
         "--processes",
         type=int,
@@ -125,10 +126,12 @@ def main() -> int:
     )
     options = parser.parse_args()
     kind = options.kinds[0] if options.kinds else None
+    bugs = PLANTED.get(kind or "standard", ())
+    if options.planted and not bugs:
+        parser.error(f"no bugs are planted in {kind}: choose from {', '.join(PLANTED)}")
+    if options.check:
+        return 0
     if options.planted:
-        bugs = PLANTED.get(kind or "standard")
-        if bugs is None:
-            parser.error(f"no bugs are planted in {kind}: choose from {', '.join(PLANTED)}")
         return _print_seeds_to_find(bugs, options.seeds)
     if options.seed is not None:
         kind = kind or "standard"
@@ -214,8 +217,8 @@ def _report(seed: int, outcome: Outcome, kind: str) -> str:
         lines += ["", f"seed {seed}: {violation.invariant}: {violation.text}"]
         told = outcome.history.around(violation.words)[:LINES_SHOWN]
         lines += [f"     {line[:COLUMNS_SHOWN]}" for line in told]
-    replay = f"python -m tests.simulation --kind {shlex.quote(kind)} --seed {seed} --verbose"
-    return "\n".join([*lines, "", f"replay: {replay}"])
+    options = ("--kind", kind, "--seed", str(seed), "--verbose")
+    return "\n".join([*lines, "", f"replay: {module_command('tests.simulation', *options)}"])
 
 
 if __name__ == "__main__":

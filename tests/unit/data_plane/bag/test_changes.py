@@ -76,6 +76,21 @@ def test_refused_changes_of_visibility(bench: Bench) -> None:
     bench.run(story())
 
 
+def test_visibility_can_be_changed_until_it_ends_to_the_millisecond(bench: Bench) -> None:
+    async def story() -> None:
+        await bench.send("in time", "late")
+        in_time, late = await bench.receive(visibility_s=30)
+        bench.clock.advance(29.999)
+        outcome = await bench.bag.change_visibility(QUEUE, [(bench.handle(in_time), 60)])
+        assert outcome == [None]
+        bench.clock.advance(0.001)
+        # It has ended: that succeeds, and leaves the message visible.
+        assert await bench.bag.change_visibility(QUEUE, [(bench.handle(late), 60)]) == [None]
+        assert [d.message.body for d in await bench.receive()] == ["late"]
+
+    bench.run(story())
+
+
 def test_an_old_handle_changes_the_lease_that_is_in_force(bench: Bench) -> None:
     async def story() -> None:
         await bench.send("a")

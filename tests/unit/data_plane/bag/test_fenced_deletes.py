@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from data_plane.core.errors import MESSAGE_NOT_INFLIGHT
 from data_plane.core.queue import EXACTLY_ONCE
 from data_plane.core.receipt_handle import ReceiptHandle
 from data_plane.ports import Attributes, Key
@@ -104,6 +105,23 @@ def test_visibility_is_changed_by_the_latest_receiver_alone(bench: Bench) -> Non
         assert await bench.bag.change_visibility(bench.queue, [(new, 100)]) == [None]
         bench.clock.advance(50)
         assert await bench.receive() == []
+
+    bench.run(story())
+
+
+def test_visibility_is_changed_while_the_message_is_in_flight_to_the_millisecond(
+    bench: Bench,
+) -> None:
+    async def story() -> None:
+        await bench.send("in time", "late")
+        in_time, late = [bench.handle(delivery) for delivery in await bench.receive()]
+        bench.clock.advance(29.999)
+        assert await bench.bag.change_visibility(bench.queue, [(in_time, 60)]) == [None]
+        bench.clock.advance(0.001)
+        (refusal,) = await bench.bag.change_visibility(bench.queue, [(late, 60)])
+        assert refusal is not None
+        assert refusal.fault == MESSAGE_NOT_INFLIGHT
+        assert [d.message.body for d in await bench.receive()] == ["late"]
 
     bench.run(story())
 

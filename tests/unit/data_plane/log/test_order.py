@@ -3,6 +3,8 @@
 import asyncio
 from dataclasses import replace
 
+import pytest
+
 from tests.unit.data_plane.log.conftest import HIGH_THROUGHPUT, Bench, bodies
 
 
@@ -79,6 +81,32 @@ def test_an_expired_handle_neither_deletes_nor_changes(bench: Bench) -> None:
         assert outcome is not None
         assert await bench.delete([new], bench.front_end()) == []
         assert await bench.receive() == []
+
+    bench.run(story())
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_a_handle_is_good_until_its_lease_ends_to_the_millisecond(
+    bench: Bench, *, own: bool
+) -> None:
+    """At the front end that gave it, and at one that reads the lease."""
+
+    async def story() -> None:
+        await bench.send("a:1", "b:2", "c:3", "d:4")
+        deleted, changed, late, unchanged = await bench.receive(visibility_s=30)
+        log = bench.log if own else bench.front_end()
+        bench.clock.advance(29.999)
+        assert not await bench.delete([deleted], log)
+        assert await log.change_visibility(bench.queue, [(bench.handle(changed), 60)]) == [None]
+        bench.clock.advance(0.001)
+        (refusal,) = await bench.delete([late], log)
+        assert refusal.endswith("The receipt handle has expired.")
+        (outcome,) = await log.change_visibility(bench.queue, [(bench.handle(unchanged), 60)])
+        assert outcome is not None
+        assert outcome.message.endswith("The receipt handle has expired.")
+        # Neither has changed anything.
+        bench.clock.advance(1)
+        assert bodies(await bench.receive(log=bench.front_end())) == ["3", "4"]
 
     bench.run(story())
 
