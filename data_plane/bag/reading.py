@@ -1,5 +1,6 @@
 """Reading a lane: one query for a page, one read for the states of its blocks."""
 
+from collections.abc import Iterable
 from contextlib import suppress
 from functools import partial
 
@@ -88,8 +89,19 @@ async def _look_again(at: Access, settled: bytes) -> bool:
 
 async def _take_over(at: Access, items: list[Item], asked_us: int) -> None:
     """Read what belongs to these items, and absorb all of it."""
-    lane = at.lane
     present_us = at.cell.now_us()
+    asked: set[Key] = set()
+    found: dict[Key, Attributes] = {}
+    # Once more where a block was forgotten meanwhile: it is not one without a state.
+    while wanted := [key for key in _belonging(at.lane, items, present_us) if key not in asked]:
+        asked.update(wanted)
+        for start in range(0, len(wanted), GET_MANY_MAX):
+            found |= await at.cell.get_many(wanted[start : start + GET_MANY_MAX])
+    at.lane.absorb(at.queue, items, found, asked_us)
+
+
+def _belonging(lane: Lane, items: list[Item], present_us: int) -> Iterable[Key]:
+    """States of blocks that are not known or have a marker, and segments that came late."""
     wanted: dict[Key, None] = {}
     for item in items:
         kind = item.attributes["k"]
@@ -100,10 +112,7 @@ async def _take_over(at: Access, items: list[Item], asked_us: int) -> None:
             wanted[Key(lane.states, block_id)] = None
         if kind == "l" and keys.slice_of(late := octets(item.attributes, "s")) <= present_us:
             wanted[Key(lane.segments, late)] = None
-    found: dict[Key, Attributes] = {}
-    for start in range(0, len(wanted), GET_MANY_MAX):
-        found |= await at.cell.get_many(tuple(wanted)[start : start + GET_MANY_MAX])
-    lane.absorb(at.queue, items, found, asked_us)
+    return wanted
 
 
 def _page_items(lane: Lane) -> int:

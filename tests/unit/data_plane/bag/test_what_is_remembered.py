@@ -113,6 +113,34 @@ def test_what_is_let_go_while_another_segment_is_read_is_not_taken_for_gone(
     bench.run(story())
 
 
+def test_the_state_of_a_block_that_is_forgotten_while_others_are_read_is_read_too(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the block would be taken for one that has no state, by an answer of just now."""
+    get_many = bench.cell.get_many
+    read: list[Key] = []
+
+    async def meanwhile(wanted: Sequence[Key], *, strong: bool = True) -> dict[Key, Attributes]:
+        (lanes,) = reader._desk.lanes.values()
+        read.extend(wanted)
+        lanes.lane(0).idle.clear()
+        return await get_many(wanted, strong=strong)
+
+    async def story() -> None:
+        await bench.send("first", "second")
+        assert await bench.drain(reader) == ["first", "second"]
+        await bench.send("of the same block")
+        await bench.send("of another block", bag=bench.front_end())
+        (lanes,) = reader._desk.lanes.values()
+        (block_id,) = lanes.lane(0).idle
+        monkeypatch.setattr(bench.cell, "get_many", meanwhile)
+        assert len(await bench.receive(bag=reader)) == 2
+        assert Key(lanes.lane(0).states, block_id) in read
+
+    reader = bench.front_end()
+    bench.run(story())
+
+
 def _bytes_at_hand(bench: Bench) -> int:
     blocks = [b for lanes in bench.bag._desk.lanes.values() for b in lanes.lane(0).blocks.values()]
     return sum(segment.size_bytes for block in blocks for segment in block.segments.values())
