@@ -17,9 +17,10 @@ from data_plane.core.identifiers import uuid_text
 from data_plane.core.message import Message, Outgoing
 from data_plane.core.message_rules import size_bytes
 from data_plane.core.queue import Queue
-from data_plane.log import deleting, sending, tails
+from data_plane.log import deleting, generations, sending, tails
 from data_plane.log.bounds import WINDOW_US
 from data_plane.log.desk import Access, Desk, open_generations
+from data_plane.log.partition import Tail
 from data_plane.log.reader import Block, Pending
 from data_plane.log.slots import END, Slot, generation_after, read_slot
 from data_plane.ports import (
@@ -42,19 +43,55 @@ _SLOT_BITS = 64
 _NEVER: Final[Condition] = ((Equals("w", b""),),)
 """No slot has an empty nonce."""
 
+_SEARCHES_MAX = 3
+
 
 @dataclass(frozen=True, slots=True)
 class Moving:
-    """A message on its way, and the lease that says so.
-
-    `gone_on_ms` is when somebody went on with the move before (0: it is new).
-    """
+    """A message on its way, and the lease that says so."""
 
     index: int
     message: Message
     move: Move
     held: Lease
-    gone_on_ms: int
+
+
+class _UnsearchedError(CellUnavailableError):
+    """A copy may lie behind what was searched, and be too old to be known for a duplicate."""
+
+
+class _Searched:
+    """Up to where a target was searched for copies that are not there, by partition.
+
+    Of several searches the first one counts: what was appended since may be any of the copies.
+    """
+
+    def __init__(self, until_us: int) -> None:
+        self._until_us = until_us
+        self._ends: dict[tuple[int, int], tuple[int, int]] = {}
+
+    def up_to(self, to: Access, slot: int, stamp_us: int) -> None:
+        """No copy lies at or below this slot."""
+        at = (to.partition.generation, to.partition.number)
+        self._ends.setdefault(at, (slot, stamp_us))
+
+    def may(self, to: Access, tail: Tail, stamp_us: int) -> CellUnavailableError | None:
+        """Only where no copy can lie in between, or each would be known for what it is.
+
+        A copy that was under way when it was searched for is in none of the slots that were read,
+        and its stamp may be much older than the moment it came.
+        """
+        if stamp_us >= self._until_us:
+            return CellUnavailableError("the log's time is past what was asked")
+        partition = to.partition
+        end = self._ends.get((partition.generation, partition.number))
+        if end is None:  # What goes there is new, or the log has gone on in another generation.
+            is_known = all(partition.generation <= searched for searched, _ in self._ends)
+        else:
+            slot, seen_us = end
+            is_known = tail.last.number == slot
+            is_known |= partition.eras.between_us(seen_us, stamp_us) < WINDOW_US
+        return None if is_known else _UnsearchedError("the log has gone on since it was searched")
 
 
 def may_move(at: Access, block: Block, mover: Mover) -> bool:
@@ -162,26 +199,37 @@ async def finish(at: Access, block: Block, begun: Sequence[Moving], mover: Mover
 
 
 async def _store(at: Access, block: Block, begun: Sequence[Moving]) -> None:
-    """Append the copies that go to one queue, as few slots as hold them."""
-    target = begun[0].move.target
-    if not target.is_log:
+    """Store the copies that go to one queue, each once."""
+    if not begun[0].move.target.is_log:
         await _store_in_standard(at, block, begun)
         return
+    for _ in range(_SEARCHES_MAX):
+        try:
+            await _append(at, block, begun)
+        except _UnsearchedError:
+            continue
+        return
+    raise CellUnavailableError("others append to the log faster than it is searched")
+
+
+async def _append(at: Access, block: Block, begun: Sequence[Moving]) -> None:
+    """Append the copies that are not there, in as few slots as hold them."""
+    target = begun[0].move.target
     batch: list[Outgoing] = []
     size = 0
-    until_us = min(one.move.until_us for one in begun)
+    searched = _Searched(min(one.move.until_us for one in begun))
     for one in begun:
         copy = _copied(at, block, one)
-        if one.gone_on_ms and await _is_stored(at, one, copy):
+        if one.move.begun and await _is_stored(at, one, copy, searched):
             continue
         outgoing = _outgoing(copy)
         if batch and size + outgoing.size > SEGMENT_BYTES_MAX:
-            await sending.send(at.desk, target, "", batch, until_us)
+            await sending.send(at.desk, target, "", batch, searched.may)
             batch, size = [], 0
         batch.append(outgoing)
         size += outgoing.size
     if batch:
-        await sending.send(at.desk, target, "", batch, until_us)
+        await sending.send(at.desk, target, "", batch, searched.may)
 
 
 async def _store_in_standard(at: Access, block: Block, begun: Sequence[Moving]) -> None:
@@ -220,23 +268,24 @@ def _outgoing(copy: Message) -> Outgoing:
     )
 
 
-async def _is_stored(at: Access, one: Moving, copy: Message) -> bool:
-    """Whether there is a copy already, or was one for as long as the target keeps messages.
+async def _is_stored(at: Access, one: Moving, copy: Message, searched: _Searched) -> bool:
+    """Whether there is a copy already. Where it has gone with its time to live, there is none.
 
-    It may lie in a generation that the target's definition, as this front end has it, does not know
+    How long ago the move was begun says nothing of a copy: it may never have been stored. A copy
+    may lie in a generation that the target's definition, as this front end has it, does not know
     yet: the end of the one before tells of it. Raises CellUnavailableError.
     """
     target, desk = one.move.target, at.desk
-    if at.now_ms() - one.gone_on_ms >= target.retention_s * 1000:
-        return True
     generation, slot = one.move.since >> _SLOT_BITS, one.move.since & ((1 << _SLOT_BITS) - 1)
     if desk.generations(target)[-1].number < generation:
         raise CellUnavailableError("whoever began the move knew a newer definition of its target")
+    # Nothing can be appended any more to the earlier ones when they are searched.
+    await generations.inherited(_partition(open_generations(desk, target)[-1], target, copy))
     number = generation
     while partitions := _partitions_from(desk, target, number):
         to = _partition(partitions, target, copy)
         number = to.partition.generation
-        if await _is_in(to, copy, slot if number == generation else 0):
+        if await _is_in(to, copy, slot if number == generation else 0, searched):
             return True
         number += 1
     return False
@@ -252,16 +301,18 @@ def _partitions_from(desk: Desk, queue: Queue, number: int) -> list[Access]:
     return next(found, [])
 
 
-async def _is_in(to: Access, copy: Message, first: int) -> bool:
-    """Whether the copy lies in this log, at the slot `first` or behind it."""
-    after = max(0, first - 1)
+async def _is_in(to: Access, copy: Message, first: int, searched: _Searched) -> bool:
+    """Whether the copy lies in this log, behind the slot `first`."""
+    after, stamp_us = max(0, first - 1), 0
     while slots := await _slots_behind(to, after, first):
-        if any(message.id == copy.id for slot in slots for message in slot.messages):
+        behind = (slot for slot in slots if slot.number > first)
+        if any(message.id == copy.id for slot in behind for message in slot.messages):
             return True
         if slots[-1].kind == END:
             to.desk.learn(to.queue, generation_after(slots[-1]))
             break
-        after = slots[-1].number
+        after, stamp_us = slots[-1].number, slots[-1].stamp_us
+    searched.up_to(to, after, stamp_us)
     return False
 
 

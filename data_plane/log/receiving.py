@@ -451,13 +451,7 @@ class _Claims:
     def begun(self, written: dict[int, Lease]) -> list[Moving]:
         """The moves among the leases that were written."""
         return [
-            Moving(
-                index,
-                self._messages[index],
-                self._moves[index],
-                held,
-                self._prior[index].leased_ms if self._moves[index].begun else 0,
-            )
+            Moving(index, self._messages[index], self._moves[index], held)
             for index, held in written.items()
             if index in self._moves
         ]

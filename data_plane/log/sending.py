@@ -1,6 +1,6 @@
 """Sending: what arrives while a write is under way shares the next slot, without duplicates."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import cast
@@ -35,8 +35,14 @@ from data_plane.stored.coalescing import coalesce
 from data_plane.stored.ledger import CallToSend, SentCall, call_units, calls_attributes
 from data_plane.stored.parcels import chunks_of
 
-NEVER_US = 1 << 62
 _UUID_BYTES = 16
+
+MayAppend = Callable[[Access, Tail, int], CellUnavailableError | None]
+"""Why something is not to be stored behind this tail with this stamp, if there is a reason."""
+
+
+def at_any_time(_at: Access, _tail: Tail, _stamp_us: int) -> None:
+    """What is sent may be stored wherever the log ends by then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +50,8 @@ class _Parcel:
     """Messages of one call for one partition; they stay together, in their order.
 
     Of each message's `hashes` the first is kept with it. The second is what it has in common with
-    messages that were sent while the queue had the other scope of deduplication. They are not to be
-    stored with a stamp of `until_us` or above.
+    messages that were sent while the queue had the other scope of deduplication. They are stored
+    only where they `may` be.
     """
 
     queue: Queue
@@ -54,7 +60,7 @@ class _Parcel:
     groups: Sequence[bytes]
     hashes: Sequence[tuple[bytes, bytes]]
     size_bytes: int
-    until_us: int
+    may: MayAppend
     call: CallToSend | None
 
 
@@ -63,7 +69,7 @@ async def send(  # noqa: PLR0913 - what is sent, and how
     queue: Queue,
     sender: str,
     messages: Sequence[Outgoing],
-    until_us: int = NEVER_US,
+    may: MayAppend = at_any_time,
     *,
     batch: bool | None = None,
     stored: Stored | None = None,
@@ -72,7 +78,7 @@ async def send(  # noqa: PLR0913 - what is sent, and how
 
     They are a call of SendMessage, or of its `batch`; None: nobody sends them, they are moved.
     What is no duplicate is added to `stored`.
-    Raises CellUnavailableError, too, where the log's time is `until_us` already.
+    Raises what `may` says, too.
     """
     call = None
     if batch is not None:
@@ -80,7 +86,7 @@ async def send(  # noqa: PLR0913 - what is sent, and how
         call = CallToSend(batch, units, stored or Stored())
     for _ in range(MOVED_ON_MAX):
         try:
-            return await _send(desk, queue, sender, messages, until_us, call)
+            return await _send(desk, queue, sender, messages, may, call)
         except EndedError:
             continue  # What was stored of them is a duplicate now.
     raise CellUnavailableError("the queue's throughput limit changes faster than it is written to")
@@ -91,7 +97,7 @@ async def _send(  # noqa: PLR0913, PLR0917 - as above
     queue: Queue,
     sender: str,
     messages: Sequence[Outgoing],
-    until_us: int,
+    may: MayAppend,
     call: CallToSend | None,
 ) -> list[Sent]:
     generation = desk.generations(queue)[-1]
@@ -101,7 +107,7 @@ async def _send(  # noqa: PLR0913, PLR0917 - as above
         shares.setdefault(group[0] % generation.partitions, []).append(position)
     if len(shares) == 1:
         at = access_of(desk, queue, next(iter(shares)), generation.number)
-        return await _send_to(at, sender, messages, groups, until_us, call)
+        return await _send_to(at, sender, messages, groups, may, call)
     outcomes = await desk.waits.all_of(
         [
             _send_to(
@@ -109,7 +115,7 @@ async def _send(  # noqa: PLR0913, PLR0917 - as above
                 sender,
                 [messages[position] for position in positions],
                 [groups[position] for position in positions],
-                until_us,
+                may,
                 call,
             )
             for number, positions in shares.items()
@@ -129,7 +135,7 @@ async def _send_to(  # noqa: PLR0913, PLR0917 - as above
     sender: str,
     messages: Sequence[Outgoing],
     groups: Sequence[bytes],
-    until_us: int,
+    may: MayAppend,
     call: CallToSend | None,
 ) -> list[Sent]:
     queue = at.queue
@@ -140,7 +146,7 @@ async def _send_to(  # noqa: PLR0913, PLR0917 - as above
         groups,
         [_deduplication_hashes(queue, message) for message in messages],
         sum(message.size for message in messages),
-        until_us,
+        may,
         call,
     )
     lane = ("log", at.partition.slots)
@@ -187,8 +193,9 @@ class _Draft:
         windows = [(tail.window, number), *earlier]
         known: dict[bytes, Sent] = {}
         for parcel in parcels:
-            if stamp_us >= parcel.until_us:
-                self.answers.append(CellUnavailableError("the log's time is past what was asked"))
+            refusal = parcel.may(at, tail, stamp_us)
+            if refusal is not None:
+                self.answers.append(refusal)
                 continue
             answers: list[Sent] = []
             before = len(self.new)

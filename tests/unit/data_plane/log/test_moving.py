@@ -326,27 +326,6 @@ def test_who_stops_for_long_within_a_move_stores_no_copy(
     pipe.run(story())
 
 
-def test_a_move_that_is_older_than_the_target_keeps_messages_is_over(pipe: Pipe) -> None:
-    pipe.dead = replace(DEAD, retention_s=60)
-    pipe.queues.by_name["dead.fifo"] = pipe.dead
-
-    async def story() -> None:
-        await pipe.poison("g:p")
-        pipe.cell.stops = lambda made: made == "delete"
-        with pytest.raises(CellUnavailableError):
-            await pipe.receive()
-        pipe.cell.stops = lambda _made: False
-        pipe.clock.advance(2 * HOUR_S)
-        # Its copy is past its time to live.
-        pipe.dead_cell.expire([item.key for item in pipe.dead_cell.items()])
-        assert await pipe.receive() == []
-        assert await pipe.receive_dead() == []
-        counts = await pipe.log.counts(ORDERS)
-        assert (counts.visible, counts.in_flight) == (0, 0)
-
-    pipe.run(story())
-
-
 def test_blocks_that_messages_were_moved_to_are_not_collected(pipe: Pipe) -> None:
     async def story() -> None:
         for n in range(65):
