@@ -20,6 +20,7 @@ from data_plane.log.desk import Access as LogAccess
 from data_plane.log.moving import Moving as LogMoving
 from data_plane.log.reader import Block as LogBlock
 from data_plane.log.reader import Pending, Reader
+from data_plane.log.sending import at_any_time
 from data_plane.ports import Attributes, Key
 from data_plane.stored import counting, keys, moves, segment
 from data_plane.stored.lease import Lease
@@ -191,6 +192,12 @@ FIFO_DEAD_LETTER_BUGS: Final = (
         ONCE,
         ((log_moving, "_is_stored", _not_in_log),),
         4,
+    ),
+    FifoRedriveBug(
+        "copies stored behind what was not searched",
+        REDRIVEN,
+        ((log_moving._Searched, "may", staticmethod(at_any_time)),),
+        79,
     ),
     FifoRedriveBug("moves not learnt", WAYS, ((Reader, "learn_lease", _no_move_learnt),), 242),
     FifoRedriveBug(

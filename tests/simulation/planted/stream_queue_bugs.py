@@ -9,6 +9,7 @@ from data_plane.core.stream import Stream
 from data_plane.log import deleting, layers, moving, reading, receiving, streamed
 from data_plane.log.desk import Access, Desk
 from data_plane.log.reader import Block, Pending, Reader
+from data_plane.log.sending import at_any_time
 from data_plane.log.slots import Slot, read_slot
 from data_plane.log.sources import BlockPlace
 from data_plane.ports import Attributes, Update
@@ -168,7 +169,11 @@ _HALF_WAY: Final = (
     (
         "a dead letter that is half way down a chain is stored again",
         COUNTS | DEAD,
-        ((moving, "_slots_behind", _slots_that_all_have),),
+        # Either would be enough.
+        (
+            (moving, "_slots_behind", _slots_that_all_have),
+            (moving._Searched, "may", staticmethod(at_any_time)),
+        ),
         12,
     ),
 )
