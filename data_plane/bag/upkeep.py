@@ -33,7 +33,7 @@ from data_plane.ports import (
 )
 from data_plane.stored import keys
 from data_plane.stored.bounds import DATA_TTL_SLACK_S, QUERY_PAGE
-from data_plane.stored.low_water import decided_by, may_follow
+from data_plane.stored.low_water import may_follow, new_mark
 from data_plane.stored.segment import FORMAT_VERSION, number, octets
 
 
@@ -203,7 +203,7 @@ async def write_low_water(cell: Cell, lane: Lane) -> None:
     lane.passed_messages = lane.passed_items = 0
     await cell.update(
         lane.low_water_key,
-        Update(assign={"v": FORMAT_VERSION, "w": low, **decided_by(lane.eras)}),
+        new_mark({"v": FORMAT_VERSION, "w": low}, lane.eras),
         may_follow(low, lane.low_doubted),
     )
     lane.low_written, lane.low_doubted = low, None

@@ -16,7 +16,7 @@ from data_plane.log.slots import START
 from data_plane.ports import CellUnavailableError, Equals, Key, LessThan, Update
 from data_plane.stored import keys
 from data_plane.stored.bounds import QUERY_PAGE
-from data_plane.stored.low_water import decided_by, may_follow
+from data_plane.stored.low_water import may_follow, new_mark
 from data_plane.stored.segment import FORMAT_VERSION, number, octets
 
 
@@ -42,13 +42,13 @@ async def _write_low_water(at: Access, passed: int) -> list[Delivery]:
     try:
         written = await at.cell.update(
             at.partition.low_water_key,
-            Update(
-                assign={
+            new_mark(
+                {
                     "v": FORMAT_VERSION,
                     "w": keys.be64(low),
                     "r": reading.pack_ranges(reader.closed_ranges()),
-                    **decided_by(reader.eras),
-                }
+                },
+                reader.eras,
             ),
             may_follow(keys.be64(low + 1), reader.low_doubted),
         )

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from data_plane.core.eras import Eras
-from data_plane.ports import Absent, Attributes, Clause, Condition, Equals, LessThan, Value
+from data_plane.ports import Absent, Attributes, Clause, Condition, Equals, LessThan, Update
 
 
 class LowWaterMark(NamedTuple):
@@ -26,9 +26,14 @@ def read_mark(mark: Attributes | None, eras: Eras) -> LowWaterMark:
     return LowWaterMark(place) if version == eras.version else LowWaterMark(doubted=version)
 
 
-def decided_by(eras: Eras) -> dict[str, Value]:
-    """What a new mark says of its eras; nothing where there never were any."""
-    return {"u": eras.version} if eras.version else {}
+def new_mark(mark: Attributes, eras: Eras) -> Update:
+    """A mark that takes the place of another, and says by which eras it was decided.
+
+    Version 0 is said by no `u`, whatever the mark before was decided by.
+    """
+    if eras.version:
+        return Update(assign={**mark, "u": eras.version})
+    return Update(assign=mark, remove=frozenset(("u",)))
 
 
 def may_follow(above: bytes, doubted: int | None) -> Condition:
