@@ -132,16 +132,30 @@ class Desk:
         elif call in self.calls_awaited:
             self.waits.signal(("call", call), self.calls_awaited.pop(call))
 
-    def remember_call(self, part: CallPart) -> None:
-        """Keep the message ids that an SDK call was given, one after the other, for its retries."""
-        self._calls[part.call] = merge_ids(self.ids_of_call(part.call), part)
+    def remember_call(self, part: CallPart, stamp_us: int, purged_us: int) -> None:
+        """Keep the message ids that an SDK call was given, one after the other, for its retries.
+
+        Before them the lowest stamp of its parts, unless that was purged.
+        """
+        known = self._known_call(part.call, purged_us)
+        if known is not None:
+            stamp_us = min(stamp_us, keys.slice_of(known))
+        ids = merge_ids(known and known[keys.SLICE_BYTES :], part)
+        self._calls[part.call] = keys.be64(stamp_us) + ids
         if len(self._calls) * 2 > CALLS_REMEMBERED_MAX:
             # Two dicts of plain bytes: the garbage collector does not walk over those.
             self._calls, self._earlier_calls = {}, self._calls
 
-    def ids_of_call(self, call: bytes) -> bytes | None:
-        """The ids that an SDK call was given, if it is remembered; zeros for unknown ones."""
-        return self._calls.get(call) or self._earlier_calls.get(call)
+    def ids_of_call(self, call: bytes, purged_us: int) -> bytes:
+        """The ids that an SDK call was given, if it is remembered; zeros for unknown ones.
+
+        None of a call of which anything was purged.
+        """
+        return (self._known_call(call, purged_us) or b"")[keys.SLICE_BYTES :]
+
+    def _known_call(self, call: bytes, purged_us: int) -> bytes | None:
+        known = self._calls.get(call) or self._earlier_calls.get(call)
+        return known if known and keys.slice_of(known) > purged_us else None
 
     def keep_unsure(self, attempt: Attempt) -> None:
         """Keep an attempt for its calls' retries: it may be stored, or be stored at any time."""

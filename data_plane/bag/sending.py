@@ -194,7 +194,7 @@ async def _flush(at: Access, delay_us: int, entries: list[object]) -> list[Excep
 async def _append(at: Access, delay_us: int, parcels: list[_Parcel]) -> None:
     messages = [message for parcel in parcels for message in parcel.messages]
     queue = parcels[-1].queue
-    attributes, suffix = await _sealed_segment(at, delay_us, parcels, messages)
+    attributes, suffix = await _sealed_segment(at, parcels, messages)
     size_bytes = number(attributes, "y")
     if attributes.get("r") != 0 and not at.cell.has_room(size_bytes):
         # Others of a group may have room. Nobody would know what became of what they took.
@@ -204,7 +204,9 @@ async def _append(at: Access, delay_us: int, parcels: list[_Parcel]) -> None:
         yield from counting.sent(queue, stamp_us, delay_us, len(messages), size_bytes)
         yield from at.desk.ledgers.tallies(queue, stamp_us, (one.counted for one in parcels))
 
-    record = Append(at.lane.segments, suffix, attributes, at.proposed_us(), delay_us, tallies)
+    proposed_us = at.proposed_us()
+    attributes["x"] = _expires_s(queue, proposed_us + delay_us)
+    record = Append(at.lane.segments, suffix, attributes, proposed_us, delay_us, tallies)
     if at.bodies is not None:
         record = await at.bodies.put_apart(
             record, (message[0] for message in messages), at.now_us()
@@ -236,15 +238,15 @@ async def store(at: Access, attempt: Attempt) -> None:
     if upkeep.came_late(at, appended):
         await upkeep.announce(at, appended.key, record.attributes)
     for part in attempt.parts:
-        desk.remember_call(part)
+        desk.remember_call(part, appended.stamp_us, at.queue.purged_us)
 
 
 async def _sealed_segment(
-    at: Access, delay_us: int, parcels: list[_Parcel], messages: list[PackedMessage]
+    at: Access, parcels: list[_Parcel], messages: list[PackedMessage]
 ) -> tuple[dict[str, Value], bytes]:
-    """The item and its key's suffix."""
+    """The item without its time to live, and its key's suffix."""
     sealing = await at.desk.data_keys.of(parcels[-1].queue).sealing()
-    attributes, suffix = _segment(at, delay_us, parcels, len(messages))
+    attributes, suffix = _segment(at, parcels, len(messages))
     partition, name = at.lane.segments, segment_name(at.lane.open_block, suffix[-1])
     if number(attributes, "y") > LONG_WORK_BYTES:
         slices = seal_in_slices(messages, sealing, partition, *name)
@@ -252,19 +254,16 @@ async def _sealed_segment(
     return attributes | seal(messages, sealing, partition, *name), suffix
 
 
-def _segment(
-    at: Access,
-    delay_us: int,
-    parcels: list[_Parcel],
-    count: int,
-) -> tuple[dict[str, Value], bytes]:
-    """The item without its messages, and its key's suffix; takes places in the open block."""
+def _segment(at: Access, parcels: list[_Parcel], count: int) -> tuple[dict[str, Value], bytes]:
+    """The item without its messages and its time to live, and its key's suffix.
+
+    Takes places in the open block.
+    """
     lane = at.lane
     if lane.next_index >= BLOCK_FULL_MESSAGES:
         lane.open_block, lane.next_index = at.desk.new_block(), 0
     first = lane.next_index
     lane.next_index += count
-    visible_s = (at.now_us() + delay_us) // 1_000_000
     attributes: dict[str, Value] = {
         "v": FORMAT_VERSION,
         "k": "s",
@@ -273,7 +272,6 @@ def _segment(
         "n": count,
         "y": sum([parcel.size_bytes for parcel in parcels]),
         **calls_attributes([parcel.counted for parcel in parcels], count),
-        "x": visible_s + parcels[-1].queue.retention_s + DATA_TTL_SLACK_S,
     }
     if lane.next_index >= BLOCK_FULL_MESSAGES:
         attributes["f"] = lane.next_index
@@ -303,11 +301,12 @@ async def _earlier_attempt(at: Access, call: SendCall) -> dict[int, bytes]:
         wait_us = CALL_LOOKBACK_US if left is None else min(left, CALL_LOOKBACK_US)
         await desk.waits.wait_for(("call", name), seen, at.now_us() + wait_us)
     for unsure in desk.unsure_attempts(name):
-        if _may_be_collected(at, unsure.record):
+        # Stored again as it is, it would be purged: what is sent after a purge goes above it.
+        if _is_purged(at, unsure.record.proposed_us) or _may_be_collected(at, unsure.record):
             desk.forget_unsure(unsure)
         else:
-            await store(at.in_lane(unsure.lane), unsure)
-    found = known_ids(desk.ids_of_call(name) or b"")
+            await store(at.in_lane(unsure.lane), _living_longer(at, unsure))
+    found = known_ids(desk.ids_of_call(name, at.queue.purged_us))
     if len(found) == len(messages):
         return found
     # By the cell's time, which stamped what is looked for: this front end's clock may be off, and
@@ -323,6 +322,30 @@ async def _earlier_attempt(at: Access, call: SendCall) -> dict[int, bytes]:
                 at_lane = at.in_lane(lane)
                 found |= await _look_back(at_lane, call, delay_s * 1_000_000, positions)
     return found
+
+
+def _is_purged(at: Access, stamp_us: int) -> bool:
+    return stamp_us <= at.queue.purged_us
+
+
+def _living_longer(at: Access, unsure: Attempt) -> Attempt:
+    """The attempt with the time to live of the present retention, where that was raised meanwhile.
+
+    Who raised it has raised that of what was stored, which must not fall.
+    """
+    desk, record = at.desk, unsure.record
+    expires_s = _expires_s(at.queue, record.proposed_us + record.delay_us)
+    if expires_s <= number(record.attributes, "x"):
+        return unsure
+    attributes = {**record.attributes, "x": expires_s}
+    longer = unsure._replace(record=msgspec.structs.replace(record, attributes=attributes))
+    desk.keep_unsure(longer)
+    desk.forget_unsure(unsure)
+    return longer
+
+
+def _expires_s(queue: Queue, visible_us: int) -> int:
+    return visible_us // 1_000_000 + queue.retention_s + DATA_TTL_SLACK_S
 
 
 def _may_be_collected(at: Access, record: Append) -> bool:
@@ -352,6 +375,8 @@ async def _look_back(
             at.lane.segments, after=after, until=until, limit=QUERY_PAGE, reverse=True
         )
         for item in page:
+            if _is_purged(at, number(item.attributes, "t")):
+                continue
             earlier = await _ids_in(at, item, call)
             if earlier and await make_known(at, item):
                 found |= earlier

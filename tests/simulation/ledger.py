@@ -13,13 +13,21 @@ NEVER_US = 1 << 62
 
 @dataclass(slots=True)
 class Sent:
-    """A message of a send, known by its body. `ids` are those that were answered for it."""
+    """A message of a send, known by its body.
+
+    `promised` has the ids that were answered for it, and the attempts that were answered so.
+    """
 
     call: Call
     entry: Mapping[str, Any]
     delay_s: int | None
     acknowledged_us: int = NEVER_US
-    ids: set[str] = field(default_factory=set)
+    promised: dict[str, list[Attempt]] = field(default_factory=lambda: defaultdict(list))
+
+    @property
+    def ids(self) -> set[str]:
+        """Those that were answered for it."""
+        return set(self.promised)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +126,7 @@ def _note_send(ledger: Ledger, attempt: Attempt) -> None:
             sent = ledger.sent[body] = Sent(attempt.call, entry, entry.get("DelaySeconds"))
         if answer is not None and attempt.answered_us is not None:
             sent.acknowledged_us = min(sent.acknowledged_us, attempt.answered_us)
-            sent.ids.add(answer["MessageId"])
+            sent.promised[answer["MessageId"]].append(attempt)
 
 
 def _note_delete(ledger: Ledger, attempt: Attempt, ids: Mapping[str, str]) -> None:

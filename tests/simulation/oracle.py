@@ -7,11 +7,13 @@ decision of a front end at true time t was made between t + `offset_us_min` and 
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from itertools import combinations
 from typing import Final, NamedTuple, Protocol
 
 from data_plane.bag.bounds import COLLECT_AFTER_US, LOW_WATER_MESSAGES, MARKERS_AT_ONCE_MAX
 from data_plane.core.identifiers import uuid_text
 from tests.simulation.faulty_cell import Stored
+from tests.simulation.history import Attempt
 from tests.simulation.ledger import (
     NEVER_US,
     Changed,
@@ -126,7 +128,9 @@ def acknowledged_is_delivered(case: Case) -> Iterator[Violation]:
         for message_id in sent.ids:
             if message_id in case.ledger.deletes_asked:
                 continue
-            if _may_be_purged(case, sent) or _may_expire(case, message_id, sent, drained_us):
+            if _may_be_purged(case, sent, sent.promised[message_id]):
+                continue
+            if _may_expire(case, message_id, sent, drained_us):
                 continue
             delivered = case.ledger.deliveries.get(message_id, [])
             if not any(d.answered_us > ends_us for d in delivered):
@@ -137,13 +141,36 @@ def acknowledged_is_delivered(case: Case) -> Iterator[Violation]:
                 )
 
 
-def _may_be_purged(case: Case, sent: Sent) -> bool:
+def _may_be_purged(case: Case, sent: Sent, promised: Sequence[Attempt]) -> bool:
+    """Whether a purge may have taken a message that each of these attempts was answered with.
+
+    One that was sent when its front end knew of the purge must not find what that had taken.
+    """
     first_us = sent.call.attempts[0].invoked_us
-    return any(
-        (purge.answered_us or NEVER_US) + case.estimate_error_us >= first_us
+    purges = [
+        purge
         for purge in case.ledger.purges.get(sent.call.queue, ())
         if purge.status != REFUSED
+        and (purge.answered_us or NEVER_US) + case.estimate_error_us >= first_us
+    ]
+    return all(
+        any(_purge_known_us(case, purge, attempt) >= attempt.invoked_us for purge in purges)
+        for attempt in promised
     )
+
+
+def _purge_known_us(case: Case, purge: Attempt, attempt: Attempt) -> int:
+    """When the front end of an attempt knew of a purge, at the latest."""
+    if not purge.ok or purge.answered_us is None:
+        return NEVER_US
+    elsewhere = purge.front_end != attempt.front_end
+    return purge.answered_us + case.estimate_error_us + elsewhere * _purge_seen_us(case)
+
+
+def _purge_seen_us(case: Case) -> int:
+    """How long after its answer a purge has reached every front end."""
+    last_known_us = 0 if case.plan.climate.calm else LAST_KNOWN_US
+    return PURGE_SEEN_US + last_known_us + case.late_us - case.early_us
 
 
 def _may_expire(case: Case, message_id: str, sent: Sent, until_us: int) -> bool:
@@ -257,12 +284,12 @@ def repeats_are_stored_once(case: Case) -> Iterator[Violation]:
     """An attempt that begins after an earlier one was stored does not store its messages again.
 
     Unless they were consumed and their block collected meanwhile: then there is nothing to find.
+    Nor is there where they were purged.
     """
     for body, copies in case.stored_by_body.items():
         copies.sort(key=lambda stored: stored.time_us)
-        first = copies[0]
-        for copy in copies[1:]:
-            call = case.ledger.sent[body].call
+        call = case.ledger.sent[body].call
+        for first, copy in combinations(copies, 2):
             # Which of the front end's attempts stored the copy is not known: the first, maybe.
             began_us = min(
                 attempt.invoked_us
@@ -272,12 +299,24 @@ def repeats_are_stored_once(case: Case) -> Iterator[Violation]:
             # A cell that chooses no stamps may have stored it long after its stamp.
             stored_us = min(first.time_us, first.stamp_us)
             looked_back_us = copy.time_us - stored_us + case.late_us - case.early_us
+            if _may_be_purged_before(case, call.queue, first, copy):
+                continue
             if copy.again and began_us > first.time_us and looked_back_us < LOOKBACK_US:
                 yield Violation(
                     "repeats are stored once",
                     f"{body[:40]!r} was stored at {first.time_us} and again at {copy.time_us}",
                     [f"#{call.number}."],
                 )
+
+
+def _may_be_purged_before(case: Case, queue: str, first: Stored, copy: Stored) -> bool:
+    """Whether a purge may have taken what was stored first when the copy was."""
+    stored_us = min(first.time_us, first.stamp_us) - case.late_us - case.estimate_error_us
+    return any(
+        purge.invoked_us < copy.time_us and stored_us < (purge.answered_us or NEVER_US)
+        for purge in case.ledger.purges.get(queue, ())
+        if purge.status != REFUSED
+    )
 
 
 def messages_are_intact(case: Case) -> Iterator[Violation]:
@@ -342,8 +381,7 @@ def the_expired_stay_away(case: Case) -> Iterator[Violation]:
 
 def the_purged_stay_away(case: Case) -> Iterator[Violation]:
     """A message sent before a purge is not delivered once the purge has reached everybody."""
-    faulty = not case.plan.climate.calm
-    seen_us = PURGE_SEEN_US + (LAST_KNOWN_US if faulty else 0) + case.late_us - case.early_us
+    faulty, seen_us = not case.plan.climate.calm, _purge_seen_us(case)
     for message_id, deliveries in case.ledger.deliveries.items():
         stored = case.stored_by_id.get(message_id)
         for delivered in deliveries:

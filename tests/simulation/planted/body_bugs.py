@@ -34,7 +34,8 @@ async def _append_before_its_body(at: Access, delay_us: int, parcels: list[Any])
         return
     messages = [message for parcel in parcels for message in parcel.messages]
     queue = parcels[-1].queue
-    attributes, suffix = await sending._sealed_segment(at, delay_us, parcels, messages)
+    attributes, suffix = await sending._sealed_segment(at, parcels, messages)
+    attributes["x"] = sending._expires_s(queue, at.proposed_us() + delay_us)
     record = Append(
         at.lane.segments,
         suffix,

@@ -7,6 +7,8 @@ from typing import Any, Final
 from control_plane import sweep
 from control_plane.core.to_drop import ToDrop
 from control_plane.registry import Registry
+from data_plane.bag import sending
+from data_plane.bag.desk import Access, Desk
 from data_plane.core.dropping import Superfluous
 from data_plane.core.queue import Queue
 from data_plane.ports import Attributes, Cell
@@ -56,6 +58,14 @@ def _a_second_later(*ports: Any, after_us: int) -> sweep.Sweep:  # noqa: ARG001
     return sweep.Sweep(*ports, after_us=1_000_000)
 
 
+def _never_purged(_at: Access, _stamp_us: int) -> bool:
+    return False
+
+
+def _known_for_good(self: Desk, call: bytes, _purged_us: int) -> bytes | None:
+    return self._calls.get(call) or self._earlier_calls.get(call)
+
+
 DROPPING_BUGS: Final = (
     DroppingBug(
         "what was sent after the purge is dropped",
@@ -77,6 +87,18 @@ DROPPING_BUGS: Final = (
             (universe, "make_dropping_plan", _to_wait_for_longer),
         ),
         first=1000983,
+    ),
+    DroppingBug(
+        "a repeated send finds what was purged",
+        DELIVERED,
+        ((sending, "_is_purged", _never_purged),),
+        first=552,
+    ),
+    DroppingBug(
+        "a repeated send is known after the purge",
+        DELIVERED,
+        ((Desk, "_known_call", _known_for_good),),
+        first=552,
     ),
 )
 
