@@ -12,7 +12,6 @@ from typing import Final, Protocol, TypeGuard
 from control_plane.core import to_drop
 from control_plane.core.definition import (
     FORMAT,
-    TOMBSTONE_KEPT_S,
     Definition,
     Tombstone,
     decode,
@@ -34,7 +33,7 @@ from control_plane.definition_room import DefinitionCount, text_bytes
 from control_plane.last_known import LastKnown, Seen
 from control_plane.recent_items import FromCell, RecentItems
 from data_plane.core.errors import SERVICE_UNAVAILABLE, RefusedError, queue_does_not_exist
-from data_plane.core.limits import QUEUE_NAME_CHARS_MAX, RETENTION_S_MAX
+from data_plane.core.limits import QUEUE_NAME_CHARS_MAX
 from data_plane.core.queue import KINESIS_MARK, Generation, Queue
 from data_plane.core.sealing import TokenSeal
 from data_plane.ports import (
@@ -253,15 +252,12 @@ class Registry:
         await self._cell.delete(queue.key)
 
     async def purges(self, limit: int, after: bytes = b"") -> list[ToDrop]:
-        """Purges that were begun, and after which not all was dropped, the oldest first.
-
-        Those behind the one whose key ends in `after`.
-        """
+        """Purges of which not all was dropped, and raised retentions; as `dropped`."""
         items = await self._cell.query(to_drop.PURGED, after=after, limit=limit)
         return [to_drop.read(item) for item in items]
 
     async def purge_dropped(self, purge: ToDrop) -> None:
-        """Forget the purge: nothing is left to drop."""
+        """Forget the purge, or the raised retention: nothing is left to do."""
         await self._cell.delete(purge.key)
 
     # Changing
@@ -357,14 +353,18 @@ class Registry:
         Raises RefusedError (QueueDoesNotExist).
         """
         now_us = self._clock.now_us()
-        expires_s = now_us // 1_000_000 + RETENTION_S_MAX + TOMBSTONE_KEPT_S
         await self._cell.put(
             to_drop.key_of(to_drop.PURGED, queue.uid, now_us),
-            {**to_drop.purged_item(queue, stamp_us), "x": expires_s},
+            to_drop.purged_item(queue, stamp_us, now_us),
         )
         await self.change(
             queue, lambda known: replace(known, purged_us=max(known.purged_us, stamp_us))
         )
+
+    async def restamp_later(self, queue: Queue) -> None:
+        """Leave what is sent by the definition of before a raised retention to the sweep."""
+        key = to_drop.key_of(to_drop.PURGED, queue.uid, now_us := self._clock.now_us())
+        await self._cell.put(key, to_drop.raised_item(queue, now_us))
 
     async def delete(self, queue: Queue, now_us: int) -> None:
         """Leave a tombstone in the queue's place, and its uid to the sweep of messages.

@@ -255,7 +255,7 @@ class RunningService:
         )
         log = Log(fifo_cells, *ports, answer_bytes_max, self.streams.sources, bag.store_copy)
         self.engine = Engine(bag, log)
-        self.sweep = _sweep(ground, self.registry)
+        self.sweep = _sweep(ground, self.registry, self.engine)
         expected = None
         if settings.auto_create_queues:
             self.engine = creating = AutoCreatingEngine(bag, log, self.registry, clock)
@@ -325,11 +325,11 @@ def _extensions(
     )
 
 
-def _sweep(ground: ServicePorts, registry: Registry) -> Sweep:
+def _sweep(ground: ServicePorts, registry: Registry, engine: Engine) -> Sweep:
     paid, pace = None, ground.drop_items_per_s
     if pace is not None:
         paid = Paid(pace, DropTurn(ground.control, ground.clock, ground.entropy))
-    return Sweep(
+    sweep = Sweep(
         registry,
         ground.cells,
         ground.fifo_cells or ground.cells,
@@ -338,3 +338,5 @@ def _sweep(ground: ServicePorts, registry: Registry) -> Sweep:
         after_us=ground.written_after_us,
         paid=paid,
     )
+    sweep.restamp = engine.restamp
+    return sweep

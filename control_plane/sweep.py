@@ -13,6 +13,8 @@ from control_plane.drop_turn import DropTurn
 from control_plane.last_known import LAST_KNOWN_US_MAX
 from control_plane.registry import Registry
 from data_plane.core.dropping import Dropping, DroppingAll, Superfluous
+from data_plane.core.errors import QUEUE_DOES_NOT_EXIST, RefusedError
+from data_plane.core.queue import Queue
 from data_plane.ports import Cell, CellUnavailableError, Clock, Waits
 from data_plane.stored.keys import (
     log_partitions,
@@ -44,6 +46,9 @@ AGAIN_US: Final = 60_000_000
 _QUEUES_PER_STEP_MAX: Final = 10
 _MARKS: Final = 100
 
+Restamp = Callable[[Queue], Awaitable[None]]
+"""Lets what a queue has stored live as long as its retention asks for."""
+
 NoteSent = Callable[[SentTo, int], Awaitable[int]]
 """Sees that what was sent to a queue up to a stamp is known without its messages; up to where it
 is."""
@@ -52,6 +57,10 @@ is."""
 async def note_nothing(_to: SentTo, _until_us: int) -> int:
     """Where nobody counts what is sent."""
     return ALWAYS_US
+
+
+async def restamp_nothing(_queue: Queue) -> None:
+    """Where there are no messages."""
 
 
 class DeletedQueues:
@@ -213,6 +222,8 @@ class Sweep:
         self._idle_until_us = 0
         self.note_sent: NoteSent = note_nothing
         """Asked before anything is dropped from a cell without a ledger of sends."""
+        self.restamp: Restamp = restamp_nothing
+        """Asked once no front end sends by the definition of before a raised retention."""
         self.next_us = 0
         """When the pace allows the next step."""
         self.is_cut_off = False
@@ -272,6 +283,10 @@ class Sweep:
             except CellUnavailableError as error:
                 self._again(purge)
                 failure = error
+            except RefusedError as refusal:
+                if refusal.fault != QUEUE_DOES_NOT_EXIST:
+                    raise
+                self._again(purge)  # It is being deleted.
         else:
             # The others have their turn, too, where these have to wait.
             self._position = due[-1].key.sort if len(due) == _QUEUES_PER_STEP_MAX else b""
@@ -308,6 +323,10 @@ class Sweep:
         definition = await registry.read(purge.account, purge.region, purge.name)
         if definition is None or definition.uid != purge.uid:
             await registry.purge_dropped(purge)  # its messages go as those of a deleted queue
+            return 0
+        if purge.was_raised:
+            await self.restamp(registry.queue(definition))
+            await registry.purge_dropped(purge)
             return 0
         cell = (self._fifo_cells if definition.is_log else self._cells)[definition.cell]
         is_left = self._paid is not None and not self._paid.items_per_s

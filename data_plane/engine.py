@@ -138,6 +138,10 @@ class Engine:
         """Let what is stored live by this retention, before a raised one comes into force."""
         await self._of(queue).restamp(queue)
 
+    def changed(self, queue: Queue) -> None:
+        """The queue's definition was changed to this: calls under way decide by it what is over."""
+        self._of(queue).changed(queue)
+
     def dropped(self, queue: Queue) -> None:
         """The queue was deleted: its waiting receives end, and what is remembered of it goes."""
         self._of(queue).dropped(queue)

@@ -1,12 +1,16 @@
-"""What the registry stores of messages that are to be dropped: of deleted and of purged queues."""
+"""What the registry stores of messages that are to be dropped: of deleted and of purged queues.
+
+And of such that are to be kept for longer: of queues whose retention was raised.
+"""
 
 import json
 from dataclasses import dataclass
 from typing import Final
 
-from control_plane.core.definition import FORMAT, read_generations
+from control_plane.core.definition import FORMAT, TOMBSTONE_KEPT_S, read_generations
 from control_plane.core.item_field import UnknownItemFormatError
 from control_plane.core.queue_lifecycle import FIFO_SUFFIX
+from data_plane.core.limits import RETENTION_S_MAX
 from data_plane.core.queue import FIRST_GENERATION, Generation, Queue
 from data_plane.core.stream import Stream
 from data_plane.ports import Attributes, Item, Key
@@ -16,7 +20,7 @@ DELETED: Final = "X|"
 """Partition of the deleted queues whose messages are still to be removed."""
 
 PURGED: Final = "Z|"
-"""Partition of the purges after which messages are still to be dropped."""
+"""Partition of the purges after which messages are still to be dropped, and raised retentions."""
 
 NAME_KEPT_S: Final = 3 * 86_400 + 3_600
 """For so long it is known which queue a uid was: while there are traces of its messages."""
@@ -32,7 +36,7 @@ class ToDrop:
     """A queue that was deleted or purged at `since_us`, and whose messages lie in `cell`.
 
     What has `shards` is a stream. A queue that `reads_stream` has states of blocks of its shards.
-    A purge goes up to the stamp `purged_us`.
+    A purge goes up to the stamp `purged_us`. Where a retention `was_raised` nothing is dropped.
     """
 
     key: Key
@@ -46,6 +50,7 @@ class ToDrop:
     shards: tuple[int, ...] = ()
     reads_stream: bool = False
     purged_us: int = 0
+    was_raised: bool = False
 
     @property
     def is_stream(self) -> bool:
@@ -78,9 +83,15 @@ def item_of(queue: Queue) -> Attributes:
     return {"v": FORMAT, **named, **generations, **stream}
 
 
-def purged_item(queue: Queue, stamp_us: int) -> Attributes:
+def purged_item(queue: Queue, stamp_us: int, now_us: int) -> Attributes:
     """The same of a queue that is purged up to this stamp."""
-    return {**item_of(queue), "p": stamp_us}
+    expires_s = now_us // 1_000_000 + RETENTION_S_MAX + TOMBSTONE_KEPT_S
+    return {**item_of(queue), "p": stamp_us, "x": expires_s}
+
+
+def raised_item(queue: Queue, now_us: int) -> Attributes:
+    """The same of a queue whose retention is raised: servers that know none see an empty purge."""
+    return {**purged_item(queue, 0, now_us), "r": 1}
 
 
 def stream_item(stream: Stream) -> Attributes:
@@ -119,4 +130,5 @@ def read(item: Item) -> ToDrop:
         reads_stream="o" in attributes,
         # Before 0.2 they did not say it: nothing that was purged later has a stamp below its time.
         purged_us=purged_us if isinstance(purged_us, int) else since_us,
+        was_raised="r" in attributes,
     )

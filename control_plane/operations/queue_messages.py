@@ -33,6 +33,10 @@ class QueueMessages(Protocol):
         """Keep what is stored as long as this definition's retention, which is about to rise."""
         ...
 
+    def changed(self, queue: Queue) -> None:
+        """The definition was changed to this: what is under way must not go by one of before."""
+        ...
+
     def dropped(self, queue: Queue) -> None:
         """The queue was deleted: end its long polls, forget what is cached."""
         ...

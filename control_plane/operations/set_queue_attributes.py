@@ -43,7 +43,8 @@ def set_queue_attributes(registry: Registry, messages: QueueMessages) -> Operati
         retention_s = int(parsed.get("MessageRetentionPeriod") or queue.retention_s)
         if retention_s > queue.retention_s:
             await messages.restamp(replace(queue, retention_s=retention_s))
-        await registry.change(queue, edit)
+            await registry.restamp_later(queue)
+        messages.changed(registry.queue(await registry.change(queue, edit)))
         return {}
 
     return Operation("SetQueueAttributes", SET_QUEUE_ATTRIBUTES_INPUT, NOTHING, perform)

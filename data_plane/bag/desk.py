@@ -83,6 +83,7 @@ class Desk:
     def lanes_of(self, queue: Queue) -> QueueLanes:
         """The queue's lanes. Raises RefusedError where the queue was deleted meanwhile."""
         lanes = self.lanes.get(queue.uid)
+        queue = queue if lanes is None else lanes.newest(queue)
         cell = cell_of(self.cells, queue) if queue.cell in self.cells else None
         eras = cell.eras if cell is not None else ONE_TIME
         decider = cell.decider() if is_replicated(cell) else ""

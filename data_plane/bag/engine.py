@@ -147,6 +147,12 @@ class Bag:
         for number in range(at.lanes.deepest + 1):
             await upkeep.restamp(at.in_lane(number))
 
+    def changed(self, queue: Queue) -> None:
+        """The queue's definition was changed to this: calls under way decide by it what is over."""
+        lanes = self._desk.lanes.get(queue.uid)
+        if lanes is not None:
+            lanes.queue = lanes.newest(queue)
+
     def dropped(self, queue: Queue) -> None:
         """The queue was deleted: its waiting receives end, and what is remembered of it goes."""
         lanes = self._desk.lanes.get(queue.uid)

@@ -16,7 +16,8 @@ class QueueLanes:
 
     Lanes up to `announced` need no announcement by this front end. `tenants` is None as long as it
     has met no message group. `decider` is the member that decided what is remembered, of several.
-    What has expired is decided by `eras`. What they have at hand lies on a `shelf`.
+    What has expired is decided by `eras`, and by `queue`, the newest definition that was met,
+    whatever a request says. What they have at hand lies on a `shelf`.
     """
 
     def __init__(
@@ -43,6 +44,14 @@ class QueueLanes:
         self._shelf = shelf or Shelf()
         self._lanes = [Lane(queue, writer, 0, eras, self._shelf)]
         self._lanes[0].is_aside = self._is_aside
+
+    def newest(self, queue: Queue) -> Queue:
+        """This definition of the queue, or the one that is known here if that is newer.
+
+        A call that began with an older one must not decide by it what has expired: what is passed
+        over so is gone for good.
+        """
+        return queue if queue.version >= self.queue.version else self.queue
 
     def __iter__(self) -> Iterator[Lane]:
         """The lanes that this front end has to do with, from the quiet one on."""

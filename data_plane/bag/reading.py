@@ -97,7 +97,7 @@ async def _take_over(at: Access, items: list[Item], asked_us: int) -> None:
         asked.update(wanted)
         for start in range(0, len(wanted), GET_MANY_MAX):
             found |= await at.cell.get_many(wanted[start : start + GET_MANY_MAX])
-    at.lane.absorb(at.queue, items, found, asked_us)
+    at.lane.absorb(at.lanes.queue, items, found, asked_us)
 
 
 def _belonging(lane: Lane, items: list[Item], present_us: int) -> Iterable[Key]:
@@ -135,8 +135,9 @@ async def _open(at: Access) -> None:
 
 def _floor(at: Access) -> bytes:
     """Everything at or below this key is expired or purged: it was sent before it was visible."""
-    expired_us = at.lane.eras.before_us(at.now_us(), at.queue.retention_s * 1_000_000)
-    return keys.be64(max(0, expired_us, at.queue.purged_us)) + keys.AFTER_SLICE
+    queue = at.lanes.queue
+    expired_us = at.lane.eras.before_us(at.now_us(), queue.retention_s * 1_000_000)
+    return keys.be64(max(0, expired_us, queue.purged_us)) + keys.AFTER_SLICE
 
 
 async def next_visible_us(at: Access) -> int | None:
@@ -220,7 +221,7 @@ def _still_wanted(at: Access, segment: LoadedSegment | None) -> LoadedSegment | 
     if (
         segment is not None
         and segment.blob
-        and is_over(at.queue, segment, at.now_us(), at.lane.eras)
+        and is_over(at.lanes.queue, segment, at.now_us(), at.lane.eras)
     ):
         return None
     return segment

@@ -141,7 +141,7 @@ async def _round(
     if fair.should_learn(at):
         await fair.learn(at)
     # What came back often is behind what was visible before, also if that is still to be read.
-    taken = at.lane.take(at.queue, count, at.now_us(), at.lane.read_until_us)
+    taken = at.lane.take(at.lanes.queue, count, at.now_us(), at.lane.read_until_us)
     short = count - sum(len(indexes) for _, indexes in taken)
     try:
         more = short > 0 and await reading.fetch(at)
@@ -151,9 +151,9 @@ async def _round(
         _put_back(at, taken)
         raise
     if short:
-        _merge(taken, at.lane.take(at.queue, short, at.now_us(), WHENEVER_US))
+        _merge(taken, at.lane.take(at.lanes.queue, short, at.now_us(), WHENEVER_US))
     if not taken and not (first and more and at.lane.has_room()):
-        taken = at.lane.take_aside(at.queue, count, at.now_us())
+        taken = at.lane.take_aside(at.lanes.queue, count, at.now_us())
     deliveries: list[Delivery] = []
     # What was taken and is not delivered went to another front end: there may be more behind it.
     more = more or bool(taken)
@@ -186,8 +186,8 @@ async def _once_there_is_room(at: Access, taken: Taken, count: int, mover: Mover
         return taken
     _put_back(at, taken)
     await room_for(size)
-    taken = at.lane.take(at.queue, count, at.now_us(), at.lane.read_until_us)
-    taken = taken or at.lane.take_aside(at.queue, count, at.now_us())
+    taken = at.lane.take(at.lanes.queue, count, at.now_us(), at.lane.read_until_us)
+    taken = taken or at.lane.take_aside(at.lanes.queue, count, at.now_us())
     taken = _fitting(at, taken, mover)
     room_now(_size_bytes(taken) - size)  # Others may be there now, and bigger.
     return taken
@@ -293,7 +293,7 @@ def _wanted(at: Access, block: Block, loaded: dict[int, Message]) -> dict[int, M
         if segment is None:
             continue  # Given up and let go of while its body was under way.
         stored = block.leases.get(index)
-        if is_over(at.queue, segment, now_us, at.lane.eras):
+        if is_over(at.lanes.queue, segment, now_us, at.lane.eras):
             at.lane.gone(block, (index,))
         elif stored is not None and (
             from_bytes(stored).free_ms(at.desk.writer, FOREIGN_LEASE_GUARD_MS) > now_us // 1000

@@ -194,7 +194,7 @@ async def _messages(at: Access, block: int, indexes: set[int]) -> dict[int, Mess
             slot.number: at.partition.reader.held_as(slot.number, slot.key, slot.item)
             for slot in mine
             if indexes & set(range(slot.first, slot.next_index))
-            and not is_over(at.queue, slot.stamp_us, now_us, at.partition.eras)
+            and not is_over(at.newest, slot.stamp_us, now_us, at.partition.eras)
             and not is_emptied(slot.item)
         }
         opened = await reading.open_all(at, wanted)

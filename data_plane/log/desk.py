@@ -81,6 +81,7 @@ class Desk:
         """What this front end remembers of a partition."""
         key = (queue.uid, number, generation)
         found = self.partitions.get(key)
+        queue = queue if found is None else found.newest(queue)
         cell = self.cells.get(queue.cell)
         eras = cell.eras if cell is not None else ONE_TIME
         if found is None or found.eras is not eras:
@@ -157,6 +158,15 @@ class Access:
     def may_be_read(self) -> bool:
         """Whether all before it was read."""
         return all(reader.end is not None for reader in self.behind)
+
+    @property
+    def newest(self) -> Queue:
+        """What decides which messages are over: what is passed over so is gone for good.
+
+        One call may go by an older definition than others have met. A stream's retention is asked
+        for anew by each look.
+        """
+        return self.queue if self.queue.reads_stream else self.partition.queue
 
     @property
     def over_us(self) -> int:

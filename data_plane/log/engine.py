@@ -220,6 +220,12 @@ class Log:
         if not queue.reads_stream:  # whose records are the stream's to keep
             await upkeep.restamp(self._desk, queue)
 
+    def changed(self, queue: Queue) -> None:
+        """The queue's definition was changed to this: calls under way decide by it what is over."""
+        for partition in self._desk.partitions.values():
+            if partition.queue.uid == queue.uid:
+                partition.queue = partition.newest(queue)
+
     def dropped(self, queue: Queue) -> None:
         """The queue was deleted: its waiting receives end, and what is remembered of it goes."""
         self._desk.drop(queue)

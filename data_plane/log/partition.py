@@ -112,6 +112,14 @@ class Partition:
         self.reader = reader
         self.source: Source | None = None
 
+    def newest(self, queue: Queue) -> Queue:
+        """This definition of the queue, or the one that is known here if that is newer.
+
+        One of a queue over a stream has the retention of the stream, which has versions of its own.
+        """
+        is_older = queue.version < self.queue.version and not queue.reads_stream
+        return self.queue if is_older else queue
+
     def slot_key(self, slot: int) -> Key:
         """The key of a slot."""
         return Key(self.slots, keys.be64(slot))

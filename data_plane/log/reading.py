@@ -60,7 +60,7 @@ async def _fetch(at: Access) -> bool:
     collected: Container[int] = ()
     if partition.source is None:
         collected = await _collected(at, slots, blocks.keys() - states.keys())
-    reader.absorb(at.queue, slots, states, asked_us, collected)
+    reader.absorb(at.newest, slots, states, asked_us, collected)
     for slot in slots[-1:]:
         if slot.kind == END and partition.source is None:
             at.desk.learn(at.queue, generation_after(slot))

@@ -189,7 +189,7 @@ class _Round:
             known = 0
             for at in partitions:
                 reader = at.partition.reader
-                known += reader.claimable(at.queue, short - known, at.now_us(), self.earlier)
+                known += reader.claimable(at.newest, short - known, at.now_us(), self.earlier)
                 if known >= short:
                     break
             required = not known and not deliveries
@@ -218,7 +218,7 @@ class _Round:
         reader = at.partition.reader
         for _ in range(CLAIM_ATTEMPTS_MAX):
             most = min(count, self.mover.left)
-            taken = reader.take(at.queue, most, at.now_us(), self.earlier)
+            taken = reader.take(at.newest, most, at.now_us(), self.earlier)
             wanted = [message for message in taken if message.group not in self.shown]
             due = upkeep.write_due(at)
             try:
@@ -346,7 +346,7 @@ def _claimable(at: Access, wanted: list[Pending], loaded: dict[int, Message]) ->
             continue
         if (
             message.index not in loaded
-            or is_over(at.queue, message.stamp_us, now_us, at.partition.eras)
+            or is_over(at.newest, message.stamp_us, now_us, at.partition.eras)
             or _free_ms(at, message) > now_us // 1000
             or not is_seen_by(at.queue, message)
         ):

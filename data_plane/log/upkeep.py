@@ -118,7 +118,9 @@ async def _restamp(at: Access) -> None:
     ):
         until = keys.before(page[-1].key.sort)
         for item in page:
-            await _raise_ttl(at, item.key, at.slot_ttl_s(number(item.attributes, "t")))
+            expires_s = at.slot_ttl_s(number(item.attributes, "t"))
+            if number(item.attributes, "x") < expires_s:
+                await _raise_ttl(at, item.key, expires_s)
 
 
 async def _raise_ttl(at: Access, key: Key, expires_s: int) -> None:

@@ -51,6 +51,7 @@ class FakeMessages:
     dropped_uids: list[str] = field(default_factory=list)
     counted: list[str] = field(default_factory=list)
     restamped: list[int] = field(default_factory=list)
+    changed_to: list[tuple[int, int]] = field(default_factory=list)
 
     async def counts(self, queue: Queue) -> Counts:
         self.counted.append(queue.name)
@@ -68,6 +69,9 @@ class FakeMessages:
 
     async def restamp(self, queue: Queue) -> None:
         self.restamped.append(queue.retention_s)
+
+    def changed(self, queue: Queue) -> None:
+        self.changed_to.append((queue.version, queue.retention_s))
 
     def dropped(self, queue: Queue) -> None:
         self.dropped_uids.append(queue.uid)

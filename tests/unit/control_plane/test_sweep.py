@@ -7,6 +7,8 @@ import pytest
 
 from control_plane.sweep import AGAIN_US, SWEPT_AFTER_US, DeletedQueues, Sweep
 from data_plane.core.dropping import Dropped
+from data_plane.core.errors import queue_does_not_exist
+from data_plane.core.queue import Queue
 from data_plane.embedded.traces import TRACE_KEPT_S
 from data_plane.memory.cell import MemoryCell
 from data_plane.ports import Append, Attributes, CellUnavailableError, Key
@@ -408,3 +410,51 @@ def test_what_was_sent_to_a_deleted_queue_is_recorded_before_it_is_dropped(contr
         assert (its.step(), its.left()) == (0, [1])
     its.recorded_us = deleted_us + 36_000_000
     assert (its.step(), its.left()) == (1, [])
+
+
+def test_a_raised_retention_is_gone_over_when_all_front_ends_know_it(control: Any) -> None:
+    control.call("CreateQueue", QueueName="orders", Attributes={"MessageRetentionPeriod": "60"})
+    control.call(
+        "SetQueueAttributes", QueueUrl="orders", Attributes={"MessageRetentionPeriod": "345600"}
+    )
+    cells = {"a": MemoryCell(control.clock), "b": MemoryCell(control.clock)}
+    waits = EventLoopWaits(control.clock)
+    restamped: list[int] = []
+    failures: list[Exception] = [CellUnavailableError("a"), queue_does_not_exist()]
+
+    async def restamp(queue: Queue) -> None:
+        if failures:
+            raise failures.pop()
+        restamped.append(queue.retention_s)
+
+    def step() -> None:
+        # Each by another server: what is left to do is stored.
+        sweep = Sweep(control.registry, cells, cells, control.clock, waits)
+        sweep.restamp = restamp
+        asyncio.run(sweep.step())
+
+    control.clock.advance(SWEPT_AFTER_US / 1_000_000 - 1)
+    step()
+    assert len(failures) == 2
+    control.clock.advance(1)
+    step()
+    with pytest.raises(CellUnavailableError):
+        step()
+    assert restamped == []
+    for _ in range(2):
+        step()
+    assert restamped == [345_600]
+    assert asyncio.run(control.registry.purges(10)) == []
+
+
+def test_a_raised_retention_of_a_queue_that_was_deleted_is_forgotten(control: Any) -> None:
+    control.call("CreateQueue", QueueName="orders", Attributes={"MessageRetentionPeriod": "60"})
+    control.call(
+        "SetQueueAttributes", QueueUrl="orders", Attributes={"MessageRetentionPeriod": "61"}
+    )
+    control.call("DeleteQueue", QueueUrl="orders")
+    control.clock.advance(SWEPT_AFTER_US / 1_000_000)
+    cells = {"a": MemoryCell(control.clock), "b": MemoryCell(control.clock)}
+    sweep = Sweep(control.registry, cells, cells, control.clock, EventLoopWaits(control.clock))
+    asyncio.run(sweep.step())
+    assert asyncio.run(control.registry.purges(10)) == []

@@ -384,3 +384,4 @@ def test_messages_are_kept_longer_before_a_raised_retention_is_in_force(control:
             Attributes={"MessageRetentionPeriod": period},
         )
     assert control.messages.restamped == [3600]
+    assert control.messages.changed_to == [(1, 600), (2, 60), (3, 3600)]
