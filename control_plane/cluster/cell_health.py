@@ -72,6 +72,12 @@ class Health:
         times_us = (report.failing_since_us for report in self._seen(cell))
         return min((time_us for time_us in times_us if time_us is not None), default=self.now_us)
 
+    def answers(self, cell: str) -> bool:
+        """Whether somebody sees it answer, and nobody sees it fail."""
+        seen = self._seen(cell)
+        seen_failing = any(report.failing_since_us is not None for report in seen)
+        return bool(seen) and not seen_failing and cell not in self.down
+
     def _is_down(self, cell: str) -> bool:
         """By the majority of the front ends, whom it has to serve.
 
@@ -85,11 +91,9 @@ class Health:
         return _HALF * sum(heard) > len(heard)
 
     def _is_steady(self, cell: str) -> bool:
-        seen = self._seen(cell)
-        return bool(seen and cell not in self.down) and all(
-            report.failing_since_us is None
-            and self.now_us - report.answering_since_us >= self.options.back_after_us
-            for report in seen
+        return self.answers(cell) and all(
+            self.now_us - report.answering_since_us >= self.options.back_after_us
+            for report in self._seen(cell)
         )
 
     def _fails(self, report: Report) -> bool:

@@ -48,12 +48,13 @@ def copies_held(group: Group, observation: Observation, health: Health) -> int:
     """How many full members the group parts with none at.
 
     Its factor, but a cell that drains leaves also groups for which too few cells stay, while all
-    of their members answer and no other cell may join.
+    of their members answer and no other cell may join. That nobody calls a member down is not
+    enough: a manager that begins has not heard of any.
     """
     states = _states(observation)
     may_lack = (
         any(states[cell] == DRAINING for cell in group.full_cells)
-        and not any(cell in health.down for cell in group.full_cells)
+        and all(health.answers(cell) for cell in group.full_cells)
         and all(group.has(cell) for cell in health.usable)
     )
     return wanted_copies(group, staying(observation)) if may_lack else group.factor

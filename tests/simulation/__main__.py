@@ -5,6 +5,7 @@ import gc
 import os
 import sys
 import time
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
@@ -170,7 +171,11 @@ class _Run(NamedTuple):
 
 
 def _run_one(kind: str, seed: int) -> _Run:
-    outcome = KINDS[kind](seed)
+    try:
+        outcome = KINDS[kind](seed)
+    except Exception:  # noqa: BLE001 - a universe that breaks off has failed, and others go on
+        told = traceback.format_exc()
+        return _Run(seed, 0, 0, f"\nseed {seed} breaks off:\n{told}\n{_replay(kind, seed)}")
     report = _report(seed, outcome, kind) if outcome.violations else ""
     return _Run(seed, outcome.requests, outcome.redelivered, report)
 
@@ -217,8 +222,12 @@ def _report(seed: int, outcome: Outcome, kind: str) -> str:
         lines += ["", f"seed {seed}: {violation.invariant}: {violation.text}"]
         told = outcome.history.around(violation.words)[:LINES_SHOWN]
         lines += [f"     {line[:COLUMNS_SHOWN]}" for line in told]
+    return "\n".join([*lines, "", _replay(kind, seed)])
+
+
+def _replay(kind: str, seed: int) -> str:
     options = ("--kind", kind, "--seed", str(seed), "--verbose")
-    return "\n".join([*lines, "", f"replay: {module_command('tests.simulation', *options)}"])
+    return f"replay: {module_command('tests.simulation', *options)}"
 
 
 if __name__ == "__main__":

@@ -21,11 +21,11 @@ block that was collected where it was known to be deleted, though nobody had tol
 lease, of which who joined was told late, in the place of a later one. And mistakes of the
 simulator: a short freeze ended a long one, before which a cell was lost; a change of visibility was
 taken for made, though the lease had ended by the clock of who was asked."""
-FOUND_FIFO = (702, 1650, 101079, 101668, 101970, 301393, 700999)
+FOUND_FIFO = (702, 1650, 101079, 101668, 101970, 301393, 700999, 6000067)
 """Seeds that once showed a mistake: of the oracle, what is shown by an old map, what a purge leaves
 that takes long, what a drain gave up too soon, and what one cell alone still had of a block that
 was collected; of chains, reads and refused writes that last
-until a member has joined."""
+until a member has joined; of a manager that has just begun, a copy given up beside a lost one."""
 
 FOUND_DIRECTED = (
     (LATE_COPIES, 46),
