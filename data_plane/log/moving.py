@@ -36,7 +36,15 @@ from data_plane.stored import counting, keys
 from data_plane.stored.bounds import QUERY_PAGE, SEGMENT_BYTES_MAX
 from data_plane.stored.cell_of_queue import cell_of
 from data_plane.stored.lease import Lease
-from data_plane.stored.moves import DeadLetters, Move, Mover, copy_for, decide_one, marks_of
+from data_plane.stored.moves import (
+    DeadLetters,
+    Move,
+    Mover,
+    copy_for,
+    decide_one,
+    id_of_place,
+    marks_of,
+)
 from data_plane.stored.segment import FORMAT_VERSION
 
 _SLOT_BITS = 64
@@ -222,7 +230,7 @@ async def _append(at: Access, block: Block, begun: Sequence[Moving]) -> None:
         copy = _copied(at, block, one)
         if one.move.begun and await _is_stored(at, one, copy, searched):
             continue
-        outgoing = _outgoing(copy)
+        outgoing = _outgoing(copy, id_of_place(at.queue, _place(at, block, one)))
         if batch and size + outgoing.size > SEGMENT_BYTES_MAX:
             await sending.send(at.desk, target, "", batch, searched.may)
             batch, size = [], 0
@@ -247,23 +255,29 @@ async def _store_in_standard(at: Access, block: Block, begun: Sequence[Moving]) 
 
 
 def _copied(at: Access, block: Block, one: Moving) -> Message:
-    """The message as the target is to have it: its id keeps copies from being stored."""
-    partition = at.partition
-    lane = keys.lane_name(partition.number, partition.generation)
-    place = lane.encode() + keys.be64(block.first) + bytes((one.index,))
-    copy = copy_for(one.move, at.queue, place, one.message, one.held)
+    """The message as the target is to have it."""
+    copy = copy_for(one.move, at.queue, _place(at, block, one), one.message, one.held)
     # The sequence number is that of a stream's record, and that of a queue is given anew.
     return replace(copy, deduplication_id=uuid_text(copy.id), sequence=0)
 
 
-def _outgoing(copy: Message) -> Outgoing:
+def _place(at: Access, block: Block, one: Moving) -> bytes:
+    lane = keys.lane_name(at.partition.number, at.partition.generation)
+    return lane.encode() + keys.be64(block.first) + bytes((one.index,))
+
+
+def _outgoing(copy: Message, name: bytes) -> Outgoing:
+    """An append of a copy. Those of one `name`, the move's, are duplicates of each other.
+
+    The message's own id would not do: a dead letter keeps it, and may come to a queue again.
+    """
     return Outgoing(
         body=copy.body,
         attributes=copy.attributes,
         trace_header=copy.trace_header,
         group=copy.group,
         size=size_bytes(copy.body, copy.attributes),
-        deduplication_id=copy.deduplication_id,
+        deduplication_id=uuid_text(name),
         moved=copy,
     )
 

@@ -198,6 +198,12 @@ async def _begun_move(stored: str, queues: Queues | None) -> Move | None:
     return Move(kind, target, int(since), begun=True)
 
 
+def id_of_place(source: Queue, place: bytes) -> bytes:
+    """The id of what lay there: whoever goes on with a move knows it, and no other move has it."""
+    digest = blake2b(source.uid.encode() + place, digest_size=ID_BYTES, person=b"redriven id")
+    return random_uuid(digest.digest())
+
+
 def copy_for(move: Move, source: Queue, place: bytes, message: Message, held: Lease) -> Message:
     """The message as its target is to have it; `place` names where it was in its queue."""
     if move.kind == DEAD_LETTER:
@@ -207,10 +213,9 @@ def copy_for(move: Move, source: Queue, place: bytes, message: Message, held: Le
             received=held.receive_count,
             first_received_ms=held.first_received_ms,
         )
-    digest = blake2b(source.uid.encode() + place, digest_size=ID_BYTES, person=b"redriven id")
     return replace(
         message,
-        id=random_uuid(digest.digest()),
+        id=id_of_place(source, place),
         dead_letter_source="",
         received=0,
         first_received_ms=0,

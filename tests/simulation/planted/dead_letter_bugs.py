@@ -153,8 +153,8 @@ async def _not_in_log(_at: LogAccess, _one: LogMoving, _copy: Message, _searched
     return False
 
 
-def _id_of_another(at: LogAccess, block: LogBlock, one: LogMoving) -> Message:
-    return replace(_copied_in_log(at, block, one), deduplication_id=f"copy-{next(_given)}")
+def _id_of_another(_source: Queue, _place: bytes) -> bytes:
+    return next(_given).to_bytes(16, "big")
 
 
 def _no_move_learnt(self: Reader, block: LogBlock, index: int, stored: bytes, _: str = "") -> None:
@@ -184,7 +184,7 @@ FIFO_DEAD_LETTER_BUGS: Final = (
     FifoRedriveBug(
         "copies with ids of their own",
         ONCE,
-        ((log_moving, "_copied", _id_of_another), (log_moving, "_is_stored", _not_in_log)),
+        ((log_moving, "id_of_place", _id_of_another), (log_moving, "_is_stored", _not_in_log)),
         60,
     ),
     FifoRedriveBug(

@@ -195,11 +195,16 @@ def test_who_was_overtaken_by_others_messages_searches_again(
     pipe.run(story())
 
 
-def test_the_copy_of_an_earlier_move_is_not_that_of_this_one(pipe: Pipe) -> None:
-    """Two queues that are each other's dead-letter queues: a message comes again with its id."""
+def each_other(pipe: Pipe) -> None:
+    """Make the queue the dead-letter queue of its own dead-letter queue."""
     policy = RedrivePolicy(DEAD.account, DEAD.region, "orders.fifo", 1)
     pipe.dead = replace(DEAD, redrive=policy)
     pipe.queues.by_name["dead.fifo"] = pipe.dead
+
+
+def test_the_copy_of_an_earlier_move_is_not_that_of_this_one(pipe: Pipe) -> None:
+    """Two queues that are each other's dead-letter queues: a message comes again with its id."""
+    each_other(pipe)
 
     async def story() -> None:
         await pipe.poison("g:p")
@@ -213,5 +218,23 @@ def test_the_copy_of_an_earlier_move_is_not_that_of_this_one(pipe: Pipe) -> None
         pipe.clock.advance(MOVE_S)
         assert await pipe.receive() == []
         assert bodies(await pipe.receive_dead()) == ["p"]
+
+    pipe.run(story())
+
+
+@pytest.mark.parametrize("pause_s", [0.5, MOVE_S])
+def test_a_dead_letter_that_comes_again_soon_is_no_duplicate(pipe: Pipe, pause_s: float) -> None:
+    each_other(pipe)
+
+    async def story() -> None:
+        await pipe.send("g:p")
+        for _ in range(4):
+            for _ in range(2):
+                pipe.clock.advance(pause_s)
+                assert bodies(await pipe.receive(visibility_s=0)) == ["p"]
+            assert await pipe.receive() == []
+            pipe.clock.advance(pause_s)
+            assert bodies(await pipe.receive_dead(visibility_s=0)) == ["p"]
+            assert await pipe.receive_dead() == []
 
     pipe.run(story())
