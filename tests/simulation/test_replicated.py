@@ -31,13 +31,15 @@ FOUND_DIRECTED = (
     (LATE_COPIES, 46),
     (LATE_COPIES, 880781),
     (TWO_HEADS, 42),
+    (MACHINES, 1003266),
     (ALONE, 895093),
     (ALONE, 4200103),
     (ALONE, 1001172),
 )
 """The same of directed universes: who joined was not told what others were still to be told; who
 served next was told late of a lease, which ended one that it had granted itself; a head that was
-dropped, and knew nothing of a block, had it taken for collected; a manager had begun to move a
+dropped, and knew nothing of a block, had it taken for collected; a manager that had just begun had
+a copy given up beside one on a cell that was lost; a manager had begun to move a
 group when the universe ended; who had decided was told again of a lease by the heir of a queue's
 group, which took back a visibility that was changed since; copies passed for told of what the own
 group of a queue had been handed on the way."""
