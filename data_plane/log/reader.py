@@ -120,7 +120,7 @@ class Reader:
         self.eras = eras
         self.keeps = keeps
         self.opened = False
-        self.cursor = 0
+        self.cursor = self.read_us = 0
         self.low_written = 0
         self.low_doubted: int | None = None
         self.ranges: list[tuple[int, int]] = []
@@ -149,6 +149,11 @@ class Reader:
         self.opened = True
         self.cursor = self.low_written = low
         self.ranges = ranges
+
+    def pass_over(self, low: int, ranges: list[tuple[int, int]]) -> None:
+        """Leave out, of what was not read yet, what others have found done meanwhile."""
+        self.low_written = max(self.low_written, low)
+        self.ranges = [(0, low), *ranges]
 
     def skip(self) -> int:
         """The slot behind which to read on: the cursor, or the end of what is done behind it."""

@@ -26,7 +26,7 @@ from data_plane.stored.bounds import GET_MANY_MAX, LONG_WORK_BYTES, QUERY_PAGE
 from data_plane.stored.coalescing import coalesce
 from data_plane.stored.data_keys import Opener
 from data_plane.stored.low_water import read_mark
-from data_plane.stored.segment import DamagedSegmentError, LoadedSegment, octets
+from data_plane.stored.segment import DamagedSegmentError, LoadedSegment, number, octets
 from data_plane.stored.superfluous import is_emptied
 
 _RANGE_BYTES = 16
@@ -48,9 +48,9 @@ async def _fetch_for_all(at: Access, receives: list[object]) -> list[object | Ex
 
 async def _fetch(at: Access) -> bool:
     partition, reader = at.partition, at.partition.reader
-    await _open(at)
     if reader.end is not None or reader.pending_count >= SCAN_MESSAGES_MAX:
         return False
+    await _open(at)
     asked_us = at.now_us()
     # Where much is read and nothing found, more at once gets past it.
     limit = FETCH_ITEMS_MAX if reader.pending_count < FETCH_ITEMS_MAX else QUERY_PAGE
@@ -61,6 +61,7 @@ async def _fetch(at: Access) -> bool:
     if partition.source is None:
         collected = await _collected(at, slots, blocks.keys() - states.keys())
     reader.absorb(at.newest, slots, states, asked_us, collected)
+    reader.read_us = asked_us
     for slot in slots[-1:]:
         if slot.kind == END and partition.source is None:
             at.desk.learn(at.queue, generation_after(slot))
@@ -105,14 +106,23 @@ async def _collected(at: Access, slots: Iterable[Slot], stateless: Container[int
 
 
 async def _open(at: Access) -> None:
-    """Start from the durable low-water mark."""
-    if at.partition.reader.opened:
+    """Start from the durable low-water mark, or go on from there after a long time.
+
+    What was collected meanwhile may have been taken for free slots by an append that stood still
+    for long: it counts for nothing, and nobody is to find it.
+    """
+    reader = at.partition.reader
+    was_opened = reader.opened
+    if was_opened and (reader.keeps or 0 <= at.now_us() - reader.read_us <= COLLECT_AFTER_US // 2):
         return
     mark = await at.cell.get(at.partition.low_water_key)
     low, doubted = read_mark(mark, at.partition.eras)
     ranges = unpack_ranges(octets(mark, "r")) if mark is not None and low else []
-    at.partition.reader.start_at(keys.slot_of(low) if low else 0, ranges)
-    at.partition.reader.low_doubted = doubted
+    if was_opened:
+        reader.pass_over(keys.slot_of(low) if low else 0, ranges)
+    else:
+        reader.start_at(keys.slot_of(low) if low else 0, ranges)
+        reader.low_doubted = doubted
 
 
 def pack_ranges(ranges: list[tuple[int, int]]) -> bytes:
@@ -183,7 +193,7 @@ async def load(at: Access, block: Block, messages: list[Pending]) -> dict[int, M
     for message in messages:
         if message.slot in missing:
             item = found.get(missing[message.slot])
-            if item is None or is_emptied(item):
+            if item is None or _has_lost(item, message, keeps=reader.keeps):
                 reader.vanished(message)
             else:
                 segments.setdefault(message.slot, reader.held_as(message.slot, message.key, item))
@@ -196,6 +206,11 @@ async def load(at: Access, block: Block, messages: list[Pending]) -> dict[int, M
         if bodies is not None and not message.done:
             loaded[message.index] = bodies[message.position]
     return loaded
+
+
+def _has_lost(slot: Attributes, message: Pending, *, keeps: bool) -> bool:
+    """Whether the slot was emptied; or collected, and stored by a late append that was not it."""
+    return is_emptied(slot) or (not keeps and number(slot, "t") != message.stamp_us)
 
 
 def _doubt(reader: Reader, block: Block) -> None:
