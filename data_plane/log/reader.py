@@ -239,9 +239,10 @@ class Reader:
 
         A block that was `touched` before, and has no state now, was collected: all of it is done.
         """
+        block.checked_us = max(block.checked_us, asked_us)
         if state is None and touched:
             self.gone(block, list(block.pending), asked_us)
-        block.checked_us = max(block.checked_us, asked_us)
+            block.checked_us = 0  # The rest may be on its way here: it is looked for then.
         for name, value in (state or {}).items():
             if name == "d" and isinstance(value, frozenset):
                 self.gone(block, value - block.done, asked_us)

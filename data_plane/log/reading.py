@@ -55,11 +55,7 @@ async def _fetch(at: Access) -> bool:
     # Where much is read and nothing found, more at once gets past it.
     limit = FETCH_ITEMS_MAX if reader.pending_count < FETCH_ITEMS_MAX else QUERY_PAGE
     slots = await slots_behind(at, reader.skip(), limit)
-    blocks = dict.fromkeys(slot.block for slot in slots if reader.wants_state(slot))
-    states = await _states(at, blocks)
-    collected: Container[int] = ()
-    if partition.source is None:
-        collected = await _collected(at, slots, blocks.keys() - states.keys())
+    states, collected = await _states_of_new(at, slots)
     reader.absorb(at.newest, slots, states, asked_us, collected)
     reader.read_us = asked_us
     for slot in slots[-1:]:
@@ -75,6 +71,24 @@ async def slots_behind(at: Access, after: int, limit: int) -> list[Slot]:
         return await source.read(after, limit, at.over_us)
     items = await at.cell.query(at.partition.slots, after=keys.be64(after), limit=limit)
     return [read_slot(item) for item in items]
+
+
+async def _states_of_new(
+    at: Access, slots: Iterable[Slot]
+) -> tuple[dict[int, Attributes], set[int]]:
+    """States of blocks that are not known, and which of them were collected meanwhile."""
+    reader = at.partition.reader
+    states: dict[int, Attributes] = {}
+    collected: set[int] = set()
+    asked: set[int] = set()
+    # Once more where a block was forgotten meanwhile: it is not one without a state.
+    while wanted := {slot.block for slot in slots if reader.wants_state(slot)} - asked:
+        asked |= wanted
+        found = await _states(at, sorted(wanted))
+        states |= found
+        if at.partition.source is None:
+            collected |= await _collected(at, slots, wanted - found.keys())
+    return states, collected
 
 
 async def _states(at: Access, blocks: Iterable[int]) -> dict[int, Attributes]:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from data_plane.core.message import Delivery
 from data_plane.log import bounds, reading
 from data_plane.log.desk import access_of
 from data_plane.ports import Attributes, Key
@@ -16,6 +17,11 @@ async def consumed(bench: Bench) -> None:
     """A full block of messages, deleted by now, and one behind it."""
     await bench.send("held:0")
     (held,) = await bench.receive(visibility_s=43_200)
+    await consumed_behind(bench, held)
+
+
+async def consumed_behind(bench: Bench, held: Delivery) -> None:
+    """As `consumed`, behind a first message that is held till then."""
     for start in range(0, 63, 9):
         await bench.send(*(f"g{n}:{n}" for n in range(start + 1, start + 10)))
     await bench.send("last:last")
@@ -43,6 +49,42 @@ def test_a_block_that_is_collected_while_it_is_read(
         partition.reader.start_at(0, [])
         bench.clock.advance(LATER_S)
         monkeypatch.setattr(bench.cell, "get_many", collected_before)
+        assert bodies(await bench.receive(log=behind)) == []
+
+    bench.run(story())
+
+
+@pytest.mark.parametrize("is_cut", [False, True], ids=["read on", "partly passed over"])
+def test_a_block_that_is_collected_while_the_rest_of_it_is_read(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, *, is_cut: bool
+) -> None:
+    """Another receive has learnt that it is gone, and may have forgotten it, when the rest comes.
+
+    What others have done behind a message that is held is passed over, and cuts the block.
+    """
+    get_many = bench.cell.get_many
+
+    async def story() -> None:
+        await bench.send("held:0")
+        (held,) = await bench.receive(visibility_s=43_200)
+        behind = bench.front_end()
+        at = access_of(behind._desk, bench.queue, 0, 0)
+        with monkeypatch.context() as patch:
+            patch.setattr(reading, "FETCH_ITEMS_MAX", 1)
+            while not (reader := at.partition.reader).blocks:
+                await reading.fetch(at)
+        reader.ranges = [(reader.cursor + 1, reader.cursor + 1)] if is_cut else []
+        await consumed_behind(bench, held)
+        bench.clock.advance(LATER_S)
+
+        async def meanwhile(keys: Sequence[Key], *, strong: bool = True) -> dict[Key, Attributes]:
+            monkeypatch.undo()
+            await bench.log.sweep()
+            assert await reading.refresh(at)
+            return await get_many(keys, strong=strong)
+
+        monkeypatch.setattr(bench.cell, "get_many", meanwhile)
+        assert await reading.fetch(at)
         assert bodies(await bench.receive(log=behind)) == []
 
     bench.run(story())
