@@ -1,8 +1,11 @@
+import asyncio
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from control_plane.core.definition import Definition
 from data_plane.core.message import Counts
 from tests.unit.control_plane.conftest import ACCOUNT, refusal
 
@@ -385,3 +388,24 @@ def test_messages_are_kept_longer_before_a_raised_retention_is_in_force(control:
         )
     assert control.messages.restamped == [3600]
     assert control.messages.changed_to == [(1, 600), (2, 60), (3, 3600)]
+
+
+def test_messages_are_kept_longer_where_another_server_has_lowered_the_retention(
+    control: Any,
+) -> None:
+    """This one has not heard of it, and takes a raised retention for a lowered one."""
+    elsewhere = control.server()
+
+    def lowered(known: Definition) -> Definition:
+        return replace(known, attributes={"MessageRetentionPeriod": "60"})
+
+    control.call("CreateQueue", QueueName="orders")
+    queue = control.find("orders")
+    asyncio.run(elsewhere.change(queue, lowered))
+    assert control.find("orders").retention_s == 345_600
+    control.call(
+        "SetQueueAttributes", QueueUrl="orders", Attributes={"MessageRetentionPeriod": "3600"}
+    )
+    assert control.messages.restamped == [3600]
+    assert [one.was_raised for one in asyncio.run(elsewhere.purges(9))] == [True]
+    assert control.messages.changed_to == [(3, 3600)]
