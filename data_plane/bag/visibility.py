@@ -82,6 +82,7 @@ async def _change_in(
 ) -> dict[int, Outcome]:
     """Change messages of one block: the outcome of each."""
     key = Key(at.lane.states, block_id)
+    seen_us = at.now_us()
     state = await at.cell.get(key)
     is_sure = False
     for _ in range(LEASE_ATTEMPTS_MAX):
@@ -90,7 +91,7 @@ async def _change_in(
         outcomes, leases, over = _decide(state, wanted, now_ms, terms)
         if len(leases) < len(wanted) and not is_sure and is_replicated(at.cell):
             # Is it so, or was a cell asked that belongs to the queue's cells no more?
-            state, is_sure = await at.cell.get_now(key), True
+            seen_us, state, is_sure = asked_us, await at.cell.get_now(key), True
             continue
         if state is None or not (leases or over):
             return outcomes
@@ -104,13 +105,14 @@ async def _change_in(
                 ),
                 partial(counting.leased, at.queue, leases=leases, now_ms=now_ms),
             )
+            seen_us = asked_us
             if not written.applied:
                 state = written.before
                 continue
         fair.visibility_changed(at, block_id, leases)
         leases |= over
         hidden_until_ms = _hidden_until(at, block_id, state, leases, terms)
-        await _announce(at, block_id, leases, hidden_until_ms, asked_us)
+        await _announce(at, block_id, leases, hidden_until_ms, seen_us)
         return outcomes
     raise CellUnavailableError("the block changes faster than it can be written")
 
@@ -194,15 +196,18 @@ async def _announce(
     block_id: bytes,
     leases: dict[int, lease.Lease],
     hidden_until_ms: dict[int, int],
-    asked_us: int,
+    seen_us: int,
 ) -> None:
-    """Let this front end's receives know, and all others where something is visible earlier."""
+    """Let this front end's receives know, and all others where something is visible earlier.
+
+    What was not written now was seen then, and the block may have been collected since.
+    """
     block = at.lane.known(block_id)
     if block is not None:
         stored = {index: new.to_bytes() for index, new in leases.items()}
         changed = {i: new for i, new in stored.items() if new != block.leases.get(i)}
         if changed:
-            at.lane.leased(block, changed, asked_us)
+            at.lane.leased(block, changed, seen_us)
     shortened = [
         new.visible_ms for index, new in leases.items() if new.visible_ms < hidden_until_ms[index]
     ]

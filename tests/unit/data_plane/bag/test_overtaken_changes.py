@@ -7,7 +7,12 @@ from typing import Any
 import pytest
 
 from data_plane.bag.block import Block
-from data_plane.bag.bounds import OVERTAKEN_US_MAX, READY_AGE_US_MAX
+from data_plane.bag.bounds import (
+    BLOCK_FULL_MESSAGES,
+    COLLECT_AFTER_US,
+    OVERTAKEN_US_MAX,
+    READY_AGE_US_MAX,
+)
 from data_plane.bag.engine import Bag
 from data_plane.core.message import Delivery
 from data_plane.ports import Attributes, CellUnavailableError, Key, Written
@@ -171,6 +176,33 @@ def test_a_state_that_was_asked_for_before_a_message_was_given_back_hides_nothin
         monkeypatch.setattr(bench.cell, "get_many", meanwhile)
         taken = [*await bench.receive(visibility_s=0), *await bench.receive(visibility_s=0)]
         assert {one.message.body for one in taken} == {"m"}
+
+    bench.run(story())
+
+
+def test_a_late_change_does_not_know_what_became_of_its_block_meanwhile(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It writes nothing; what it has read may be older than the collection of the block."""
+    get = bench.cell.get
+    other = bench.front_end()
+
+    async def meanwhile(key: Key, *, strong: bool = True) -> Attributes | None:
+        monkeypatch.undo()
+        found = await get(key, strong=strong)
+        assert len(await bench.drain(other)) == BLOCK_FULL_MESSAGES
+        bench.clock.advance(COLLECT_AFTER_US / 1_000_000 + 1)
+        await other.sweep()
+        return found
+
+    async def story() -> None:
+        await bench.send(*(f"{number}" for number in range(BLOCK_FULL_MESSAGES)))
+        (delivery,) = await bench.receive(1, visibility_s=LONG_S)
+        await change(bench, delivery, 5, other)
+        bench.clock.advance(6)
+        monkeypatch.setattr(bench.cell, "get", meanwhile)
+        await change(bench, delivery, 0)
+        assert await bench.receive(1) == []
 
     bench.run(story())
 
