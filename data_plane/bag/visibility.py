@@ -31,8 +31,8 @@ from data_plane.stored.lease import unchanged
 from data_plane.stored.segment import FORMAT_VERSION, octets
 
 Outcome = RefusedError | None
-Wanted = dict[int, tuple[ReceiptHandle, int]]
-"""By index in the block: the handle that names the message, and the visibility it shall have."""
+Wanted = dict[str, tuple[ReceiptHandle, int]]
+"""By handle: the visibility that its message shall have, in seconds."""
 
 
 class _Terms(NamedTuple):
@@ -61,27 +61,27 @@ async def change_visibility(
     blocks: dict[tuple[int, bytes], Wanted] = {}
     for handle, visibility_s in changes:
         wanted = blocks.setdefault((handle.lane, handle.block), {})
-        wanted[handle.index] = (handle, visibility_s)
+        wanted[handle.text] = (handle, visibility_s)
     outcomes = await desk.waits.all_of(
         [
             _change_in(lanes[lane], block_id, wanted, terms)
             for (lane, block_id), wanted in blocks.items()
         ]
     )
-    by_place: dict[tuple[int, bytes, int], Outcome] = {}
-    for (lane, block_id), outcome in zip(blocks, outcomes, strict=True):
+    by_handle: dict[str, Outcome] = {}
+    for outcome in outcomes:
         if isinstance(outcome, Exception):
             raise outcome
-        for index, refusal in outcome.items():
-            by_place[lane, block_id, index] = refusal
-    return [by_place[handle.lane, handle.block, handle.index] for handle, _ in changes]
+        by_handle |= outcome
+    return [by_handle[handle.text] for handle, _ in changes]
 
 
 async def _change_in(
     at: Access, block_id: bytes, wanted: Wanted, terms: _Terms
-) -> dict[int, Outcome]:
-    """Change messages of one block: the outcome of each."""
+) -> dict[str, Outcome]:
+    """Change messages of one block: the outcome of each handle."""
     key = Key(at.lane.states, block_id)
+    indexes = {handle.index for handle, _ in wanted.values()}
     seen_us = at.now_us()
     state = await at.cell.get(key)
     is_sure = False
@@ -89,7 +89,7 @@ async def _change_in(
         asked_us = at.now_us()
         now_ms = asked_us // 1000
         outcomes, leases, over = _decide(state, wanted, now_ms, terms)
-        if len(leases) < len(wanted) and not is_sure and is_replicated(at.cell):
+        if len(leases) < len(indexes) and not is_sure and is_replicated(at.cell):
             # Is it so, or was a cell asked that belongs to the queue's cells no more?
             seen_us, state, is_sure = asked_us, await at.cell.get_now(key), True
             continue
@@ -119,35 +119,36 @@ async def _change_in(
 
 def _decide(
     state: Attributes | None, wanted: Wanted, now_ms: int, terms: _Terms
-) -> tuple[dict[int, Outcome], dict[int, lease.Lease], dict[int, lease.Lease]]:
-    """What to answer for each message, the leases to write, and those that are over.
+) -> tuple[dict[str, Outcome], dict[int, lease.Lease], dict[int, lease.Lease]]:
+    """What to answer for each handle, the leases to write, and those that are over.
 
     A change that comes after the visibility has ended succeeds and leaves the message visible
     (recorded from AWS).
     """
-    outcomes: dict[int, Outcome] = {}
+    outcomes: dict[str, Outcome] = {}
     leases: dict[int, lease.Lease] = {}
     over: dict[int, lease.Lease] = {}
-    for index, (handle, visibility_s) in wanted.items():
+    for text, (handle, visibility_s) in wanted.items():
+        index = handle.index
         stored = state.get(f"m{index}") if state is not None else None
         if state is None or not isinstance(stored, bytes) or not _can_change(state, index):
-            outcomes[index] = no_such_lease(handle.text)
+            outcomes[text] = no_such_lease(text)
             continue
         held = lease.from_bytes(stored)
         visible_ms = now_ms + visibility_s * 1000 if visibility_s else 0
         if terms.fenced and not holds_lease(state, handle):
-            outcomes[index] = handle_expired(handle.text)
+            outcomes[text] = handle_expired(text)
         elif held.visible_ms <= now_ms:
-            outcomes[index] = _not_in_flight() if terms.fenced else None
+            outcomes[text] = _not_in_flight() if terms.fenced else None
             over[index] = held
         elif visible_ms > held.leased_ms + terms.total_ms_max:
-            outcomes[index] = RefusedError(
+            outcomes[text] = RefusedError(
                 INVALID_PARAMETER_VALUE,
                 f"Value {visibility_s} for parameter VisibilityTimeout is invalid. Reason: Total"
                 " VisibilityTimeout for the message is beyond the limit [43200 seconds].",
             )
         else:
-            outcomes[index] = None
+            outcomes[text] = None
             leases[index] = held._replace(visible_ms=visible_ms)
     return outcomes, leases, over
 

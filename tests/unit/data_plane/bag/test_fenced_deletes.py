@@ -109,6 +109,24 @@ def test_visibility_is_changed_by_the_latest_receiver_alone(bench: Bench) -> Non
     bench.run(story())
 
 
+@pytest.mark.parametrize("order", [1, -1], ids=["the old one first", "the new one first"])
+def test_a_batch_may_have_the_handles_of_two_receives(bench: Bench, order: int) -> None:
+    """As that of a heartbeat, while the work of the receive before still goes on."""
+
+    async def story() -> None:
+        await bench.send("work")
+        old = await receive_one(bench)
+        bench.clock.advance(31)
+        new = await receive_one(bench)
+        changes = [(old, 60), (new, 60)][::order]
+        outcomes = (await bench.bag.change_visibility(bench.queue, changes))[::order]
+        assert [one and one.message for one in outcomes] == [expired(old), None]
+        bench.clock.advance(31)
+        assert await bench.receive() == []
+
+    bench.run(story())
+
+
 def test_visibility_is_changed_while_the_message_is_in_flight_to_the_millisecond(
     bench: Bench,
 ) -> None:
