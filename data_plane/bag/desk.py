@@ -202,7 +202,12 @@ class Access(msgspec.Struct, frozen=True):
         """A stamp for what is appended now, above the purge; cells that choose stamps ignore it."""
         if self.cell.chooses_stamps:
             return self.now_us()
-        return max(self.cell.now_us(), self.queue.purged_us + 1)
+        return max(self.cell.now_us(), self.purged_us + 1)
+
+    @property
+    def purged_us(self) -> int:
+        """The highest purge stamp that was met: sends of several definitions share an append."""
+        return self.lanes.queue.purged_us
 
     @property
     def bodies(self) -> BodyStore | None:

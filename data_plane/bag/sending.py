@@ -193,7 +193,7 @@ async def _flush(at: Access, delay_us: int, entries: list[object]) -> list[Excep
 
 async def _append(at: Access, delay_us: int, parcels: list[_Parcel]) -> None:
     messages = [message for parcel in parcels for message in parcel.messages]
-    queue = parcels[-1].queue
+    queue = at.lanes.newest(parcels[-1].queue)
     attributes, suffix = await _sealed_segment(at, parcels, messages)
     size_bytes = number(attributes, "y")
     if attributes.get("r") != 0 and not at.cell.has_room(size_bytes):
@@ -238,7 +238,7 @@ async def store(at: Access, attempt: Attempt) -> None:
     if upkeep.came_late(at, appended):
         await upkeep.announce(at, appended.key, record.attributes)
     for part in attempt.parts:
-        desk.remember_call(part, appended.stamp_us, at.queue.purged_us)
+        desk.remember_call(part, appended.stamp_us, at.purged_us)
 
 
 async def _sealed_segment(
@@ -306,7 +306,7 @@ async def _earlier_attempt(at: Access, call: SendCall) -> dict[int, bytes]:
             desk.forget_unsure(unsure)
         else:
             await store(at.in_lane(unsure.lane), _living_longer(at, unsure))
-    found = known_ids(desk.ids_of_call(name, at.queue.purged_us))
+    found = known_ids(desk.ids_of_call(name, at.purged_us))
     if len(found) == len(messages):
         return found
     # By the cell's time, which stamped what is looked for: this front end's clock may be off, and
@@ -325,7 +325,7 @@ async def _earlier_attempt(at: Access, call: SendCall) -> dict[int, bytes]:
 
 
 def _is_purged(at: Access, stamp_us: int) -> bool:
-    return stamp_us <= at.queue.purged_us
+    return stamp_us <= at.purged_us
 
 
 def _living_longer(at: Access, unsure: Attempt) -> Attempt:

@@ -11,6 +11,7 @@ from data_plane.ports import Append, Appended, CellUnavailableError
 from data_plane.stored import keys
 from data_plane.stored.segment import number
 from tests.unit.data_plane.bag.conftest import QUEUE, Bench
+from tests.unit.data_plane.room_asked_for import let_others_run
 
 CALL = b"c" * 16
 DAY_S = 86_400
@@ -157,5 +158,34 @@ def test_a_repetition_takes_no_time_to_live_back(
         assert number(segment.attributes, "x") >= sent_s + retention_s
         if before:
             assert segment == before[0]
+
+    bench.run(story())
+
+
+def test_what_shares_an_append_with_a_send_of_before_a_purge_is_not_purged(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever purged has a clock that is ahead; the last one to join knows nothing of the purge."""
+    purged = replace(QUEUE, version=2, purged_us=bench.clock.now_us() + 500_000)
+    if bench.cell.chooses_stamps:
+        purged = replace(purged, purged_us=bench.clock.now_us())
+    append = bench.cell.append
+    go_on = asyncio.Event()
+
+    async def held(record: Append) -> Appended:
+        await go_on.wait()
+        return await append(record)
+
+    async def story() -> None:
+        monkeypatch.setattr(bench.cell, "append", held)
+        sends = []
+        for body, bench.queue in {"a": QUEUE, "b": purged, "c": QUEUE}.items():
+            sends.append(asyncio.create_task(bench.send(body)))
+            await let_others_run()
+        go_on.set()
+        await asyncio.gather(*sends)
+        bench.queue = purged
+        bench.clock.advance(1)
+        assert {"b", "c"} <= set(await bench.drain())
 
     bench.run(story())
