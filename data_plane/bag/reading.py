@@ -180,6 +180,7 @@ async def load(at: Access, block: Block, indexes: list[int]) -> dict[int, Messag
         item = found.get(key)
         if item is None:
             block.segments.pop(first, None)
+            block.checked_us = 0  # More of a block that was collected may be on its way here.
         else:
             at.lane.held.add(block, LoadedSegment(key, item))
     # Held on to: the block may let go of segments while their bodies are under way.

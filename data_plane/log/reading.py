@@ -207,6 +207,9 @@ async def load(at: Access, block: Block, messages: list[Pending]) -> dict[int, M
     for message in messages:
         if message.slot in missing:
             item = found.get(missing[message.slot])
+            if item is None:
+                # More of a block that was collected may be on its way here: it is looked for then.
+                block.checked_us = min(block.checked_us, asked_us - CLAIM_AGE_US_MAX - 1)
             if item is None or _has_lost(item, message, keeps=reader.keeps):
                 reader.vanished(message)
             else:

@@ -7,8 +7,15 @@ from typing import Any
 
 import pytest
 
+from data_plane.bag import reading
 from data_plane.bag.block import Block
-from data_plane.bag.bounds import READY_AGE_US_MAX, SEGMENTS_HELD_BYTES_MAX
+from data_plane.bag.bounds import (
+    BLOCK_FULL_MESSAGES,
+    COLLECT_AFTER_US,
+    READY_AGE_US_MAX,
+    SEGMENTS_HELD_BYTES_MAX,
+)
+from data_plane.bag.desk import open_lane
 from data_plane.bag.lane import Lane
 from data_plane.core.long_answers import use_room
 from data_plane.core.message import Delivery
@@ -138,6 +145,37 @@ def test_the_state_of_a_block_that_is_forgotten_while_others_are_read_is_read_to
         assert Key(lanes.lane(0).states, block_id) in read
 
     reader = bench.front_end()
+    bench.run(story())
+
+
+def test_a_block_that_is_collected_while_the_rest_of_it_is_read(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another receive has found by then that what it had of the block is gone."""
+    get_many = bench.cell.get_many
+    behind, sender = bench.front_end(), bench.front_end()
+    receives: list[asyncio.Task[list[Delivery]]] = []
+
+    async def meanwhile(wanted: Sequence[Key], *, strong: bool = True) -> dict[Key, Attributes]:
+        monkeypatch.undo()
+        await bench.bag.sweep()
+        receives.append(asyncio.create_task(bench.receive(1, bag=behind)))
+        await let_others_run()
+        return await get_many(wanted, strong=strong)
+
+    async def story() -> None:
+        await bench.send("held")
+        await bench.send("known", bag=sender)
+        assert len(await bench.receive(1, bag=behind)) == 1
+        await bench.send("of another block", bag=bench.front_end())
+        await bench.send(*("rest" for _ in range(BLOCK_FULL_MESSAGES - 1)), bag=sender)
+        assert len(await bench.drain()) == BLOCK_FULL_MESSAGES + 1
+        bench.clock.advance(COLLECT_AFTER_US / 1_000_000 + 1)
+        monkeypatch.setattr(bench.cell, "get_many", meanwhile)
+        at = open_lane(behind._desk, bench.queue)
+        assert await reading.fetch(at)
+        assert await receives[0] == []
+
     bench.run(story())
 
 

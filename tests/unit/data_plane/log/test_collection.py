@@ -54,9 +54,10 @@ def test_a_block_that_is_collected_while_it_is_read(
     bench.run(story())
 
 
+@pytest.mark.parametrize("is_touched", [False, True])
 @pytest.mark.parametrize("is_cut", [False, True], ids=["read on", "partly passed over"])
 def test_a_block_that_is_collected_while_the_rest_of_it_is_read(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch, *, is_cut: bool
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, *, is_cut: bool, is_touched: bool
 ) -> None:
     """Another receive has learnt that it is gone, and may have forgotten it, when the rest comes.
 
@@ -66,7 +67,7 @@ def test_a_block_that_is_collected_while_the_rest_of_it_is_read(
 
     async def story() -> None:
         await bench.send("held:0")
-        (held,) = await bench.receive(visibility_s=43_200)
+        held = await bench.receive(visibility_s=43_200) if is_touched else []
         behind = bench.front_end()
         at = access_of(behind._desk, bench.queue, 0, 0)
         with monkeypatch.context() as patch:
@@ -74,13 +75,17 @@ def test_a_block_that_is_collected_while_the_rest_of_it_is_read(
             while not (reader := at.partition.reader).blocks:
                 await reading.fetch(at)
         reader.ranges = [(reader.cursor + 1, reader.cursor + 1)] if is_cut else []
-        await consumed_behind(bench, held)
+        held = held or await bench.receive(visibility_s=43_200)
+        await consumed_behind(bench, *held)
         bench.clock.advance(LATER_S)
 
         async def meanwhile(keys: Sequence[Key], *, strong: bool = True) -> dict[Key, Attributes]:
             monkeypatch.undo()
             await bench.log.sweep()
-            assert await reading.refresh(at)
+            if is_touched:
+                assert await reading.refresh(at)
+            else:
+                assert await bench.receive(1, log=behind) == []
             return await get_many(keys, strong=strong)
 
         monkeypatch.setattr(bench.cell, "get_many", meanwhile)
@@ -137,6 +142,20 @@ def test_a_slot_that_vanishes_takes_all_of_its_messages_along(bench: Bench) -> N
         bench.cell.expire([partition.slot_key(block.first)])
         assert bodies(await bench.receive()) == []
         assert [message.index for message in block.pending.values()] == [0]
+
+    bench.run(story())
+
+
+def test_a_slot_that_vanishes_leaves_the_others_of_its_block(bench: Bench) -> None:
+    async def story() -> None:
+        await bench.send("a:1")
+        await bench.send("b:2")
+        at = access_of(bench.log._desk, bench.queue, 0, 0)
+        await reading.fetch(at)
+        (block,) = at.partition.reader.blocks.values()
+        at.partition.reader.held.let_go()
+        bench.cell.expire([at.partition.slot_key(block.first)])
+        assert bodies(await bench.receive()) == ["2"]
 
     bench.run(story())
 
