@@ -123,7 +123,8 @@ def _decide(
     """What to answer for each handle, the leases to write, and those that are over.
 
     A change that comes after the visibility has ended succeeds and leaves the message visible
-    (recorded from AWS).
+    (recorded from AWS). Who is told whether it was in flight is told so where it was given back by
+    an attempt before.
     """
     outcomes: dict[str, Outcome] = {}
     leases: dict[int, lease.Lease] = {}
@@ -139,7 +140,9 @@ def _decide(
         if terms.fenced and not holds_lease(state, handle):
             outcomes[text] = handle_expired(text)
         elif held.visible_ms <= now_ms:
-            outcomes[text] = _not_in_flight() if terms.fenced else None
+            is_given_back = held.visible_ms == visible_ms == 0
+            is_done = not terms.fenced or (terms.repeated and is_given_back)
+            outcomes[text] = None if is_done else _not_in_flight()
             over[index] = held
         elif visible_ms > held.leased_ms + terms.total_ms_max:
             outcomes[text] = RefusedError(

@@ -164,14 +164,17 @@ class Log:
         changes: Sequence[tuple[ReceiptHandle, int]],
         *,
         extended: bool = False,
-        repeated: bool = False,  # noqa: ARG002 - a receive that finds nothing looks at leases
+        repeated: bool = False,
     ) -> list[RefusedError | None]:
         """Make leased messages visible again so many seconds from now (0: at once).
 
-        SQS's bound on the total time since the receive does not hold for `extended` changes.
+        SQS's bound on the total time since the receive does not hold for `extended` changes. An
+        earlier attempt of a `repeated` call may have done the same.
         """
         queue = await read_by(self._desk, queue)
-        return await visibility.change_visibility(self._desk, queue, changes, extended=extended)
+        return await visibility.change_visibility(
+            self._desk, queue, changes, extended=extended, repeated=repeated
+        )
 
     async def browse(self, queue: Queue, *, count: int, position: bytes = b"") -> Page:
         """A page of up to `count` messages as they lie there, of 1 MiB at most if of several.

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from functools import partial
+from typing import NamedTuple
 
 from data_plane.core.errors import (
     INVALID_PARAMETER_VALUE,
@@ -31,22 +32,30 @@ Wanted = dict[str, tuple[ReceiptHandle, int]]
 """By handle: the visibility that its message shall have, in seconds."""
 
 
+class _Terms(NamedTuple):
+    """How long a message may be in flight in all; whether the call is a repeated one."""
+
+    total_ms_max: int
+    repeated: bool
+
+
 async def change_visibility(
     desk: Desk,
     queue: Queue,
     changes: Sequence[tuple[ReceiptHandle, int]],
     *,
     extended: bool,
+    repeated: bool,
 ) -> list[Outcome]:
     """Set the visibility of leased messages anew, from now. See `Log.change_visibility`."""
-    total_ms_max = NEVER_MS if extended else VISIBILITY_TOTAL_MS_MAX
+    terms = _Terms(NEVER_MS if extended else VISIBILITY_TOTAL_MS_MAX, repeated)
     blocks: dict[tuple[int, int, int], Wanted] = {}
     for handle, visibility_s in changes:
         blocks.setdefault(leases.place_in(queue, handle), {})[handle.text] = (handle, visibility_s)
     outcomes: dict[str, Outcome] = {}
     for outcome in await desk.waits.all_of(
         [
-            _change_in(access_of(desk, queue, number, generation), block, wanted, total_ms_max)
+            _change_in(access_of(desk, queue, number, generation), block, wanted, terms)
             for (number, generation, block), wanted in blocks.items()
         ]
     ):
@@ -56,16 +65,14 @@ async def change_visibility(
     return [outcomes[handle.text] for handle, _ in changes]
 
 
-async def _change_in(
-    at: Access, block: int, wanted: Wanted, total_ms_max: int
-) -> dict[str, Outcome]:
+async def _change_in(at: Access, block: int, wanted: Wanted, terms: _Terms) -> dict[str, Outcome]:
     """Change messages of one block: what became of each handle."""
     state = await leases.state_of(at, block, [handle for handle, _ in wanted.values()])
     is_sure = not is_replicated(at.cell)
     for _ in range(CLAIM_ATTEMPTS_MAX):
         asked_us = at.now_us()
         now_ms = asked_us // 1000
-        outcomes, changed = _decide(state, wanted, now_ms, total_ms_max)
+        outcomes, changed = _decide(state, wanted, now_ms, terms)
         if not is_sure and any(outcomes.values()):
             # Is it so, or was a cell asked that belongs to the queue's cells no more?
             state, is_sure = await leases.state_now(at, block), True
@@ -91,9 +98,12 @@ async def _change_in(
 
 
 def _decide(
-    state: Attributes | None, wanted: Wanted, now_ms: int, total_ms_max: int
+    state: Attributes | None, wanted: Wanted, now_ms: int, terms: _Terms
 ) -> tuple[dict[str, Outcome], dict[int, Lease]]:
-    """What to answer for each handle, and the leases to write."""
+    """What to answer for each handle, and the leases to write.
+
+    A repeated call that has given a message back already, and finds it so, has done what it should.
+    """
     outcomes: dict[str, Outcome] = {}
     changed: dict[int, Lease] = {}
     for text, (handle, visibility_s) in wanted.items():
@@ -102,8 +112,9 @@ def _decide(
         if leases.is_done(state, handle.index) or held is None:
             outcomes[text] = no_such_lease(text)
         elif held.token != handle.token or held.visible_ms <= now_ms:
-            outcomes[text] = handle_expired(text)
-        elif visible_ms > held.leased_ms + total_ms_max:
+            is_given_back = held.token == handle.token and held.visible_ms == visible_ms == 0
+            outcomes[text] = None if terms.repeated and is_given_back else handle_expired(text)
+        elif visible_ms > held.leased_ms + terms.total_ms_max:
             outcomes[text] = RefusedError(
                 INVALID_PARAMETER_VALUE,
                 f"Value {visibility_s} for parameter VisibilityTimeout is invalid. Reason: Total"

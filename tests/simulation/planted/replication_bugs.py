@@ -299,7 +299,7 @@ CHAIN_BUGS: Final = (
         "who comes back has its old incarnation",
         FIFO_ANY,
         ((changes, "with_joining", _same_incarnation), (changes, "check_change", _unchecked)),
-        8,
+        13,
     ),
     _bug(
         "the head goes behind the others",

@@ -144,6 +144,22 @@ def test_visibility_is_changed_while_the_message_is_in_flight_to_the_millisecond
     bench.run(story())
 
 
+def test_a_repeated_call_finds_that_the_message_was_given_back(bench: Bench) -> None:
+    async def story() -> None:
+        await bench.send("work")
+        changes = [(await receive_one(bench), 0)]
+        assert await bench.bag.change_visibility(bench.queue, changes) == [None]
+        repeated = await bench.bag.change_visibility(bench.queue, changes, repeated=True)
+        assert repeated == [None]
+        (refusal,) = await bench.bag.change_visibility(bench.queue, changes)
+        assert refusal is not None
+        assert await bench.receive()
+        (refusal,) = await bench.bag.change_visibility(bench.queue, changes, repeated=True)
+        assert refusal is not None, "it is the next receiver's by now"
+
+    bench.run(story())
+
+
 def test_a_deleted_message_has_no_visibility_to_change(bench: Bench) -> None:
     async def story() -> None:
         await bench.send("work")

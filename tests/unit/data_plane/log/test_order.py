@@ -85,6 +85,26 @@ def test_an_expired_handle_neither_deletes_nor_changes(bench: Bench) -> None:
     bench.run(story())
 
 
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_a_repeated_call_finds_that_the_message_was_given_back(
+    bench: Bench, *, elsewhere: bool
+) -> None:
+    async def story() -> None:
+        await bench.send("a:1")
+        (delivery,) = await bench.receive()
+        changes = [(bench.handle(delivery), 0)]
+        assert await bench.log.change_visibility(bench.queue, changes) == [None]
+        log = bench.front_end() if elsewhere else bench.log
+        assert await log.change_visibility(bench.queue, changes, repeated=True) == [None]
+        (refusal,) = await log.change_visibility(bench.queue, changes)
+        assert refusal is not None
+        assert bodies(await bench.receive()) == ["1"]
+        (refusal,) = await log.change_visibility(bench.queue, changes, repeated=True)
+        assert refusal is not None, "it is the next receiver's by now"
+
+    bench.run(story())
+
+
 @pytest.mark.parametrize("own", [True, False])
 def test_a_handle_is_good_until_its_lease_ends_to_the_millisecond(
     bench: Bench, *, own: bool
