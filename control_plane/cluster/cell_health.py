@@ -78,6 +78,11 @@ class Health:
         seen_failing = any(report.failing_since_us is not None for report in seen)
         return bool(seen) and not seen_failing and cell not in self.down
 
+    def is_reached(self, cell: str) -> bool:
+        """Whether somebody sees it answer, and most do not see it fail."""
+        seen = self._seen(cell)
+        return cell not in self.down and any(report.failing_since_us is None for report in seen)
+
     def _is_down(self, cell: str) -> bool:
         """By the majority of the front ends, whom it has to serve.
 

@@ -30,7 +30,8 @@ FRONT_ENDS_MAX: Final = 100
 def fail_over(observation: Observation, options: Options, health: Health) -> list[TakeOut]:
     """What takes one cell that is down out of its groups, where half of the copies stay.
 
-    One cell at a time. Of those that merely look down, nothing is planned for another one within
+    And where somebody sees one of these answer: if they are lost, the cell may be the one that
+    comes back. One cell at a time. Of those that merely look down, nothing is planned for another one within
     SAFE of the last, nor while most cells do; those that an operator calls failed are first.
     """
     failed = {cell.name for cell in observation.cells if cell.state == FAILED}
@@ -45,12 +46,19 @@ def fail_over(observation: Observation, options: Options, health: Health) -> lis
         groups = {
             group.name: group.epoch
             for group in observation.groups
-            if cell in group.full_cells and len(group.full_cells) > copies_kept(group.factor)
+            if cell in group.full_cells
+            and len(group.full_cells) > copies_kept(group.factor)
+            and others_reached(group, cell, health)
         }
         is_safe = not health.is_blind and (last is None or last.cell == cell)
         if groups and (cell in failed or is_safe):
             return [TakeOut(cell, groups)]
     return []
+
+
+def others_reached(group: Group, cell: str, health: Health) -> bool:
+    """Whether somebody sees another full member of the group answer."""
+    return any(health.is_reached(other) for other in group.full_cells if other != cell)
 
 
 def join(

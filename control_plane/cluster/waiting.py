@@ -10,7 +10,7 @@ from msgspec import structs
 
 from control_plane.cluster.cell_health import Health
 from control_plane.cluster.external import copies_held, staying
-from control_plane.cluster.internal import joining_groups
+from control_plane.cluster.internal import joining_groups, others_reached
 from control_plane.cluster.observation import CellRecord, Group, Observation, Options
 from control_plane.places.changes import copies_kept
 from control_plane.places.groups import REGISTRY
@@ -54,7 +54,18 @@ def _down(observation: Observation, options: Options, health: Health) -> Iterato
                 f" copies: `tidegate cells restore {cell}` brings it back, with its directory as it"
                 f" was last; if it is lost, `tidegate cells remove {cell}{loses}"
             )
-        if len(kept) == len(held) or cell in failed:
+        alone = [
+            group
+            for group in held
+            if group not in kept and not others_reached(group, cell, health)
+        ]
+        if alone:
+            yield (
+                f"{cell} is down, and nobody sees another cell answer that has {_named(alone)}:"
+                f" `tidegate cells restore` brings back {cell}, or another one of them, with its"
+                " directory as it was last"
+            )
+        if len(kept) + len(alone) == len(held) or cell in failed:
             continue
         know = f"if you know that it is lost, `tidegate cells fail {cell}`"
         last = observation.removal

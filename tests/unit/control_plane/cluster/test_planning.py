@@ -235,6 +235,23 @@ def test_no_copy_is_given_up_for_one_on_a_cell_that_nobody_has_heard_of() -> Non
         assert planned(structs.replace(drained, probes=(answers(heard),))) == []
 
 
+def test_no_cell_is_taken_out_for_one_that_nobody_sees_answer() -> None:
+    """Who comes back later of two that fail at once may be the one that was given up."""
+    two = group("g", "a", "b", factor=2)
+    three = group("h", "a", "b", "c")
+    for unsure in ((fails("b", for_s=1),), ()):
+        for states in ({}, {"a": "failed"}):
+            probes = (fails("a"), *map(answers, "cd"), *unsure)
+            lacking = structs.replace(seen(two, three, cells="abcd", states=states), probes=probes)
+            assert planned(lacking) == [TakeOut("a", {"h": 7})]
+            told = waits_for(structs.replace(lacking, groups=(two,)), OPTIONS, NOW_US)
+            assert told[0].startswith("a is down, and nobody sees another cell answer that has g")
+    # One front end that reaches it is enough.
+    reached = seen(two, cells="ab", probes=(fails("a"), fails("b", for_s=1)))
+    reached = structs.replace(reached, front_ends=(front_end(fails("a"), answers("b")),))
+    assert planned(reached) == [TakeOut("a", {"g": 7})]
+
+
 def test_groups_without_queues_wait_for_nothing() -> None:
     groups = [group(f"g{number:02}", "a", factor=1, empty=True) for number in range(40)]
     drained = planned(seen(*groups, cells="abc", states={"a": "draining"}))
