@@ -31,7 +31,7 @@ def release(observation: Observation, health: Health, members: dict[str, int]) -
     """What takes members from groups that have more than they want; `members` as in `join`.
 
     First those on cells that should have none, never the one that joined last for no such reason:
-    it joined for another one to go.
+    it joined for another one to go. None goes before all that stay are seen to answer.
     """
     states = _states(observation)
     for group in observation.groups:
@@ -39,9 +39,16 @@ def release(observation: Observation, health: Health, members: dict[str, int]) -
         if group.joining is not None or len(group.full_cells) <= held:
             continue
         cell = leaving(group, states, health, members)
+        if not others_answer(group, cell, health):
+            continue
         members[cell] -= 1
         forced = group.empty and len(group.full_cells) <= copies_kept(group.factor)
         yield Release(group.name, group.epoch, cell, forced)
+
+
+def others_answer(group: Group, cell: str, health: Health) -> bool:
+    """Whether all other full members of the group are seen to answer."""
+    return all(health.answers(other) for other in group.full_cells if other != cell)
 
 
 def copies_held(group: Group, observation: Observation, health: Health) -> int:

@@ -9,7 +9,7 @@ from collections.abc import Set as AbstractSet
 from msgspec import structs
 
 from control_plane.cluster.cell_health import Health
-from control_plane.cluster.external import copies_held, staying
+from control_plane.cluster.external import copies_held, others_answer, staying
 from control_plane.cluster.internal import joining_groups, others_reached
 from control_plane.cluster.observation import CellRecord, Group, Observation, Options
 from control_plane.places.changes import copies_kept
@@ -84,18 +84,31 @@ def _draining(observation: Observation, options: Options, health: Health) -> Ite
     for cell in observation.cells:
         if cell.state != DRAINING:
             continue
-        stay = [
+        held = [
             group
             for group in observation.groups
-            if cell.name in group.full_cells
-            and group.joining is None
-            and len(group.full_cells) <= copies_held(group, observation, health)
-            and not _can_join(group, health, health.hot)
+            if cell.name in group.full_cells and group.joining is None
         ]
+        few = [
+            group
+            for group in held
+            if len(group.full_cells) <= copies_held(group, observation, health)
+        ]
+        stay = [group for group in few if not _can_join(group, health, health.hot)]
         if stay:
             yield (
                 f"{cell.name} drains, and {_named(stay)} cannot leave it:"
                 f" {_why(observation, options, health, stay)}"
+            )
+        unheard = [
+            group
+            for group in held
+            if group not in few and not others_answer(group, cell.name, health)
+        ]
+        if unheard:
+            yield (
+                f"{cell.name} drains, and {_named(unheard)} cannot leave it before all others that"
+                " have a copy answer: `tidegate cells list` shows which do not"
             )
 
 

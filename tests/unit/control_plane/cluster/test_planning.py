@@ -235,6 +235,20 @@ def test_no_copy_is_given_up_for_one_on_a_cell_that_nobody_has_heard_of() -> Non
         assert planned(structs.replace(drained, probes=(answers(heard),))) == []
 
 
+def test_a_draining_cell_leaves_no_group_to_those_that_do_not_answer() -> None:
+    """The one that joined in its place was lost at once: what drains has the only copy."""
+    moved = group("g", "a", factor=1, members=(Member("a"), Member("c", 7)))
+    drained = seen(moved, cells="abcd", states={"a": "draining"})
+    assert planned(drained) == [Release("g", 7, "a")]
+    safe = Removal("d", NOW_US - 30 * SECOND_US)
+    for unsure in ((fails("c"),), (fails("c", for_s=1),), ()):
+        probes = (*map(answers, "abd"), *unsure)
+        unheard = structs.replace(drained, probes=probes, removal=safe)
+        assert planned(unheard) == []
+        told = waits_for(unheard, OPTIONS, NOW_US)
+        assert any(line.startswith("a drains, and g cannot leave it before") for line in told)
+
+
 def test_no_cell_is_taken_out_for_one_that_nobody_sees_answer() -> None:
     """Who comes back later of two that fail at once may be the one that was given up."""
     two = group("g", "a", "b", factor=2)
