@@ -24,6 +24,7 @@ from control_plane.cluster.actions import (
 )
 from control_plane.cluster.cluster import Cluster
 from control_plane.cluster.copies import copy_on
+from control_plane.cluster.probing import ask
 from control_plane.cluster.untold import tell_on
 from control_plane.core.definition import Definition
 from control_plane.core.fifo_generations import may_split, split
@@ -32,6 +33,7 @@ from control_plane.places.groups import REGISTRY
 from control_plane.places.items import FAILED
 from control_plane.places.stored import NONCE_BYTES, StalePlanError
 from data_plane.core.errors import RefusedError
+from data_plane.ports import CellUnavailableError
 
 DONE: Final = "done"
 LATE: Final = "late"
@@ -116,7 +118,12 @@ async def _drop(cluster: Cluster, action: Action, group: str, epoch: int, cell: 
 
 
 async def _release(cluster: Cluster, action: Release) -> Result:
-    """As `_drop`; a queue that came meanwhile keeps half of its copies."""
+    """As `_drop`; a queue that came meanwhile keeps half of its copies.
+
+    Others that answered when it was planned may be lost by now: it waited behind copies for hours.
+    """
+    if not await _others_answer(cluster, action):
+        return _result(LATE)
     if not action.forced:
         return await _drop(cluster, action, action.group, action.epoch, action.cell)
     if not await cluster.placing.is_empty(action.group):
@@ -127,6 +134,23 @@ async def _release(cluster: Cluster, action: Release) -> Result:
             action.group, action.cell, epoch=action.epoch, nonce=nonce, forced=True
         )
     )
+
+
+async def _others_answer(cluster: Cluster, action: Release) -> bool:
+    """Whether it may leave by what other full members answer now, if it has not left yet."""
+    try:
+        stored = await cluster.places.read(action.group)
+    except KeyError:
+        return False
+    full = [member.cell for member in stored.placement.members if member.full]
+    if stored.nonce == _nonce(action, action.group) or action.cell not in full:
+        return True
+    asked = [ask(cluster, other) for other in full if other != action.cell]
+    failed = [one for one in await cluster.waits.all_of(asked) if isinstance(one, Exception)]
+    for error in failed:
+        if not isinstance(error, CellUnavailableError):
+            raise error
+    return not failed
 
 
 async def _complete(

@@ -16,12 +16,13 @@ from control_plane.cluster.observation import (
     Report,
     is_heard,
 )
+from control_plane.cluster.probing import ask
 from control_plane.core.fifo_generations import drained, may_split
 from control_plane.places.groups import REGISTRY
 from control_plane.places.items import ACTIVE, REMOVED, CellSeen, Heartbeat, StoredPlacement
 from control_plane.places.stored import PlaceMap
 from data_plane.core.deadline import deadline
-from data_plane.ports import CellUnavailableError, Key
+from data_plane.ports import CellUnavailableError
 
 READ_US_MAX: Final = 1_000_000
 """A registry that takes longer does not answer."""
@@ -29,8 +30,6 @@ READ_US_MAX: Final = 1_000_000
 LOGS_MAX: Final = 20
 """FIFO queues that are looked at: those with the most appends."""
 
-_PROBE: Final = Key("health", b"\0")
-_PROBE_US_MAX: Final = 1_000_000
 _PROBE_PERIOD_US: Final = 250_000
 
 _FifoName = tuple[str, str, str]
@@ -172,8 +171,7 @@ async def _probe(cluster: Cluster, name: str, until_us: int) -> Report:
     while True:
         begun_us = clock.now_us()
         try:
-            with deadline(begun_us + _PROBE_US_MAX):
-                await cluster.cells[name].get(_PROBE)
+            await ask(cluster, name)
         except CellUnavailableError:
             failing_since_us = begun_us if failing_since_us is None else failing_since_us
         else:

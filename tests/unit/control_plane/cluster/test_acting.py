@@ -382,6 +382,21 @@ def test_only_a_group_without_queues_is_forced_to_give_up_more(scene: Scene) -> 
     assert (scene.members("g3.06"), scene.members("g3.07")) == ("bc", "abc")
 
 
+def test_a_member_is_released_only_while_those_that_stay_answer(scene: Scene) -> None:
+    """What was planned waits behind copies that take hours."""
+    scene.place("g1.06", "ac", factor=1)
+    scene.cells["c"].down = True
+    assert outcome(scene, Release("g1.06", 1, "a")) == LATE
+    assert scene.members("g1.06") == "ac"
+    scene.cells["c"].down = False
+    assert outcome(scene, Release("g1.06", 1, "a")) == DONE
+    scene.cells["c"].down = True
+    assert outcome(scene, Release("g1.06", 1, "a")) == DONE  # it is done
+    # One that joins has nothing that others lack.
+    assert outcome(scene, Admit("g1.06", 2, "b")) == DONE
+    assert outcome(scene, Release("g1.06", 3, "b")) == DONE
+
+
 def test_groups_lose_one_cell_within_safe_unless_an_operator_says_so(scene: Scene) -> None:
     scene.place("g3.06", "bcd")
     assert outcome(scene, TakeOut("a", {GROUP: 1})) == DONE
