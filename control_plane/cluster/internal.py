@@ -122,7 +122,7 @@ def reconcile(observation: Observation, options: Options, health: Health) -> Ite
         yield Reconcile({one.name: one.heartbeat_us for one in oldest}, since_us)
 
 
-def partitions(observation: Observation, options: Options, now_us: int) -> Iterator[Action]:
+def partitions(observation: Observation, options: Options) -> Iterator[Action]:
     """Splits of FIFO queues that have too much to do, and generations that are done with."""
     for logs in observation.logs:
         if logs.drained_through is not None:
@@ -130,7 +130,7 @@ def partitions(observation: Observation, options: Options, now_us: int) -> Itera
         elif (
             logs.may_split
             and logs.appends_per_s / logs.partitions >= options.split_appends_per_s
-            and now_us - logs.since_us >= options.split_period_us
+            and observation.at_us - logs.since_us >= options.split_period_us
         ):
             yield Split(*_of(logs), logs.generation)
 

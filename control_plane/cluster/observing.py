@@ -150,14 +150,14 @@ async def _probe_all(
     some_heard = any(
         beat.cells and is_heard(beat.time_us, now_us, cluster.options) for beat in beats
     )
-    until_us = now_us if some_heard else now_us + cluster.options.down_after_us
+    for_us = 0 if some_heard else cluster.options.down_after_us
     names = [
         name
         for name, cell in known.cells.items()
         if cell.state != REMOVED and name in cluster.cells
     ]
     reports: list[Report] = []
-    calls = [_probe(cluster, name, until_us) for name in names]
+    calls = [_probe(cluster, name, for_us) for name in names]
     for outcome in await cluster.waits.all_of(calls):
         if isinstance(outcome, Exception):
             raise outcome
@@ -165,7 +165,8 @@ async def _probe_all(
     return tuple(reports)
 
 
-async def _probe(cluster: Cluster, name: str, until_us: int) -> Report:
+async def _probe(cluster: Cluster, name: str, for_us: int) -> Report:
+    """Ask once, or until it answers or has failed for so long."""
     clock = cluster.clock
     failing_since_us = None
     while True:
@@ -176,7 +177,7 @@ async def _probe(cluster: Cluster, name: str, until_us: int) -> Report:
             failing_since_us = begun_us if failing_since_us is None else failing_since_us
         else:
             return Report(name, None, 0 if failing_since_us is None else clock.now_us())
-        if clock.now_us() >= until_us:
+        if clock.now_us() - failing_since_us >= for_us:
             return Report(name, failing_since_us)
         await cluster.waits.sleep_until(clock.now_us() + _PROBE_PERIOD_US)
 

@@ -22,14 +22,14 @@ def plan(observation: Observation, options: Options, now_us: int) -> list[Action
     * A member that a group has beyond its factor goes only while nobody joins.
     * Where more than half of the cells look down, none of them is taken out.
     * Nothing follows from what was seen long ago, and nothing about cells from a map that lacks
-      some of them.
+      some of them. How long something has gone on is judged as of when it was seen.
     """
     if now_us - observation.at_us > options.observation_us_max:
         return []
     actions: list[Action] = []
     if _is_complete(observation):
-        actions += _about_cells(observation, options, now_us)
-    actions += internal.partitions(observation, options, now_us)
+        actions += _about_cells(observation, options)
+    actions += internal.partitions(observation, options)
     return actions[:_ACTIONS_MAX]
 
 
@@ -54,8 +54,8 @@ def _is_complete(observation: Observation) -> bool:
     )
 
 
-def _about_cells(observation: Observation, options: Options, now_us: int) -> list[Action]:
-    health = Health(observation, options, now_us)
+def _about_cells(observation: Observation, options: Options) -> list[Action]:
+    health = Health(observation, options, observation.at_us)
     members = external.counted(observation, health)
     actions: list[Action] = [*internal.fail_over(observation, options, health)]
     # A group that loses a member gets no other change in the same plan: its epoch is about to end.

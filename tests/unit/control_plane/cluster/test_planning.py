@@ -106,6 +106,17 @@ def test_a_hiccup_is_no_failure() -> None:
     assert planned(seen(group("g", "a", "b", "c"), probes=(fails("a", for_s=1),))) == []
 
 
+def test_a_plan_that_comes_late_takes_nothing_for_what_went_on_meanwhile() -> None:
+    """A probe that failed once has not failed since, and front ends that were heard still are."""
+    hiccup = structs.replace(fails("a"), failing_since_us=NOW_US - SECOND_US)
+    told = seen(group("g", "a", "b", "c"), front_ends=(front_end(answers("a")),), probes=(hiccup,))
+    steady = Report("d", None, NOW_US - 5 * SECOND_US)
+    lacks = seen(group("g", "a", "b"), cells="abd", probes=(steady,))
+    for late_s in (0, 5, 30, 110):
+        now_us = NOW_US + late_s * SECOND_US
+        assert plan(told, OPTIONS, now_us) == plan(lacks, OPTIONS, now_us) == []
+
+
 def test_front_ends_decide_and_the_managers_probe_where_they_do_not() -> None:
     def takes_out(*front_ends: FrontEnd, probe: Report) -> bool:
         told = seen(group("g", "a", "b", "c"), front_ends=front_ends, probes=(probe,))
