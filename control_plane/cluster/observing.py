@@ -58,7 +58,7 @@ async def observe(cluster: Cluster) -> Observation:
         beats = [beat, *(one for one in beats if one.front_end != beat.front_end)]
         probes = _reports(beat.cells)
     else:
-        probes = await _probe_all(cluster, known, beats)
+        probes = await _probe_all(cluster, known)
     removal = Removal(last.cell, last.at_us) if last is not None else None
     return _observation(cluster, known, beats, probes, removal, logs, empty)
 
@@ -142,22 +142,18 @@ def _reports(cells: Mapping[str, CellSeen]) -> tuple[Report, ...]:
     )
 
 
-async def _probe_all(
-    cluster: Cluster, known: PlaceMap, beats: Iterable[Heartbeat]
-) -> tuple[Report, ...]:
-    """Ask each cell; those that fail again and again, where no front end says what they do."""
-    now_us = cluster.clock.now_us()
-    some_heard = any(
-        beat.cells and is_heard(beat.time_us, now_us, cluster.options) for beat in beats
-    )
-    for_us = 0 if some_heard else cluster.options.down_after_us
+async def _probe_all(cluster: Cluster, known: PlaceMap) -> tuple[Report, ...]:
+    """Ask each cell; those that fail again and again, until they count as down.
+
+    That decides where there is no front end, or where they are divided.
+    """
     names = [
         name
         for name, cell in known.cells.items()
         if cell.state != REMOVED and name in cluster.cells
     ]
     reports: list[Report] = []
-    calls = [_probe(cluster, name, for_us) for name in names]
+    calls = [_probe(cluster, name) for name in names]
     for outcome in await cluster.waits.all_of(calls):
         if isinstance(outcome, Exception):
             raise outcome
@@ -165,8 +161,7 @@ async def _probe_all(
     return tuple(reports)
 
 
-async def _probe(cluster: Cluster, name: str, for_us: int) -> Report:
-    """Ask once, or until it answers or has failed for so long."""
+async def _probe(cluster: Cluster, name: str) -> Report:
     clock = cluster.clock
     failing_since_us = None
     while True:
@@ -177,7 +172,7 @@ async def _probe(cluster: Cluster, name: str, for_us: int) -> Report:
             failing_since_us = begun_us if failing_since_us is None else failing_since_us
         else:
             return Report(name, None, 0 if failing_since_us is None else clock.now_us())
-        if clock.now_us() - failing_since_us >= for_us:
+        if clock.now_us() - failing_since_us >= cluster.options.down_after_us:
             return Report(name, failing_since_us)
         await cluster.waits.sleep_until(clock.now_us() + _PROBE_PERIOD_US)
 

@@ -479,6 +479,20 @@ def test_without_front_ends_a_cell_is_asked_until_it_counts_as_down(scene: Scene
     assert scene.members(GROUP) == "ac"
 
 
+def test_where_front_ends_are_divided_a_cell_is_asked_until_it_counts_as_down(
+    scene: Scene,
+) -> None:
+    scene.clock.advance(60)
+    now_us = scene.clock.now_us()
+    for name, cells in (("f", {"b": fails(scene)}), ("g", {"b": CellSeen(answers=True, since_us=0)})):
+        scene.run(scene.places.beat(Heartbeat(name, now_us, cells)))
+    assert scene.run(execute(scene.cluster)) == []
+    scene.cells["b"].down = True
+    (result,) = scene.run(execute(scene.cluster))
+    assert result["task"]["act"] == "take_out"
+    assert scene.members(GROUP) == "ac"
+
+
 def test_a_task_of_others_is_left_to_them(scene: Scene) -> None:
     assert scene.run(perform({"task": "sweep_bodies"}, scene.cluster, LATER_US)) is None
 
