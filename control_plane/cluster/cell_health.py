@@ -78,6 +78,10 @@ class Health:
         seen_failing = any(report.failing_since_us is not None for report in seen)
         return bool(seen) and not seen_failing and cell not in self.down
 
+    def fails_somebody(self, cell: str) -> bool:
+        """Whether it has failed long enough, as one of those who are heard sees it at least."""
+        return any(self._fails(report) for report in self._seen(cell))
+
     def is_reached(self, cell: str) -> bool:
         """Whether somebody sees it answer, and most do not see it fail."""
         seen = self._seen(cell)

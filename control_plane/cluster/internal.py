@@ -21,7 +21,7 @@ from control_plane.cluster.actions import (
 from control_plane.cluster.cell_health import Health
 from control_plane.cluster.observation import Group, Logs, Observation, Options
 from control_plane.places.changes import copies_kept
-from control_plane.places.items import FAILED
+from control_plane.places.items import ACTIVE, FAILED
 
 FRONT_ENDS_MAX: Final = 100
 """That are looked after in one plan: a state of the state machine holds 256 KB."""
@@ -66,18 +66,20 @@ def join(
 ) -> Iterator[Action]:
     """What brings groups to their factor: cells join, are copied to, and serve.
 
-    `members` counts the groups of each cell, and is kept up to date with what is planned.
+    `members` counts the groups of each cell, and is kept up to date with what is planned. Who joins
+    leaves again for what is known of its cell, not for what is not: it was copied to for hours.
     """
     usable = health.usable
+    active = {cell.name for cell in observation.cells if cell.state == ACTIVE}
     joining = joining_groups(observation)
     for group in observation.groups:
         if not group.full_cells:
             continue  # nothing to copy from: somebody has to look at it
         one = group.joining
         if one is not None:
-            if one.cell not in usable:
+            if one.cell not in active or health.fails_somebody(one.cell):
                 yield Release(group.name, group.epoch, one.cell)
-            elif health.now_us - group.since_us >= options.grace_us:
+            elif health.answers(one.cell) and health.now_us - group.since_us >= options.grace_us:
                 yield Complete(group.name, group.epoch, one.cell)
             continue
         if len(group.full_cells) >= group.factor:

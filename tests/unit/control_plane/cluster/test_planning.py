@@ -205,7 +205,24 @@ def test_who_joined_is_copied_to_when_no_older_map_is_in_use() -> None:
 
 def test_a_joining_member_whose_cell_goes_down_leaves_at_once() -> None:
     joining = group("g", "a", "b", joining="c")
-    assert planned(seen(joining, probes=(fails("c"),))) == [Release("g", 7, "c")]
+    left = [Release("g", 7, "c")]
+    assert planned(seen(joining, probes=(fails("c"),))) == left
+    # Of who cannot reach it nothing is acknowledged meanwhile.
+    divided = seen(joining, front_ends=(front_end(answers("c")), front_end(fails("c"))))
+    assert planned(divided) == left
+    for state in ("draining", "failed", "full", "removed"):
+        told = answers("c", full=state == "full")
+        assert planned(seen(joining, states={"c": state}, probes=(told,))) == left
+
+
+def test_a_joining_member_stays_where_too_little_is_known_of_its_cell() -> None:
+    """A server that has just started has not seen it answer for long; copies take hours."""
+    joining = group("g", "a", "b", joining="c")
+    just_begun = front_end(*(Report(cell, None, NOW_US - SECOND_US) for cell in "abc"))
+    assert planned(seen(joining, front_ends=(just_begun,))) == [Complete("g", 7, "c")]
+    for unsure in ((fails("c", for_s=1),), ()):
+        probes = (answers("a"), answers("b"), *unsure)
+        assert planned(structs.replace(seen(joining), probes=probes)) == []
 
 
 def test_a_surplus_member_leaves_but_not_the_one_that_came() -> None:
