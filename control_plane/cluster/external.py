@@ -46,6 +46,12 @@ def release(observation: Observation, health: Health, members: dict[str, int]) -
         yield Release(group.name, group.epoch, cell, forced)
 
 
+def soon_usable(observation: Observation, health: Health) -> list[str]:
+    """Cells that may get members, now or when they have answered for a while."""
+    active = (cell.name for cell in observation.cells if cell.state == ACTIVE)
+    return [cell for cell in active if cell not in health.down]
+
+
 def others_answer(group: Group, cell: str, health: Health) -> bool:
     """Whether all other full members of the group are seen to answer."""
     return all(health.answers(other) for other in group.full_cells if other != cell)
@@ -56,13 +62,13 @@ def copies_held(group: Group, observation: Observation, health: Health) -> int:
 
     Its factor, but a cell that drains leaves also groups for which too few cells stay, while all
     of their members answer and no other cell may join. That nobody calls a member down is not
-    enough: a manager that begins has not heard of any.
+    enough: a manager that begins has not heard of any. Nor is it that no cell is usable yet.
     """
     states = _states(observation)
     may_lack = (
         any(states[cell] == DRAINING for cell in group.full_cells)
         and all(health.answers(cell) for cell in group.full_cells)
-        and all(group.has(cell) for cell in health.usable)
+        and all(group.has(cell) for cell in soon_usable(observation, health))
     )
     return wanted_copies(group, staying(observation)) if may_lack else group.factor
 

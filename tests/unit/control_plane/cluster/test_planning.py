@@ -257,10 +257,10 @@ def test_a_draining_cell_leaves_groups_for_which_too_few_cells_stay() -> None:
 def test_no_copy_is_given_up_for_one_on_a_cell_that_nobody_has_heard_of() -> None:
     two = group("g", "a", "b", factor=3, empty=True)
     drained = seen(two, cells="abc", states={"a": "draining", "b": "draining"})
-    both = structs.replace(drained, probes=(answers("a"), answers("b")))
+    both = structs.replace(drained, probes=(answers("a"), answers("b"), fails("c")))
     assert planned(both) == [Release("g", 7, "b", forced=True)]
     for heard in "ab":
-        assert planned(structs.replace(drained, probes=(answers(heard),))) == []
+        assert planned(structs.replace(drained, probes=(answers(heard), fails("c")))) == []
 
 
 def test_a_draining_cell_leaves_no_group_to_those_that_do_not_answer() -> None:
@@ -292,6 +292,20 @@ def test_no_cell_is_taken_out_for_one_that_nobody_sees_answer() -> None:
     reached = seen(two, cells="ab", probes=(fails("a"), fails("b", for_s=1)))
     reached = structs.replace(reached, front_ends=(front_end(fails("a"), answers("b")),))
     assert planned(reached) == [TakeOut("a", {"g": 7})]
+
+
+def test_no_copy_is_given_up_while_a_cell_may_join_soon() -> None:
+    """A server that has just started has seen none answer for long enough."""
+    two = group("g", "a", "b", factor=2)
+    drained = seen(two, cells="abd", states={"a": "draining", "b": "draining"})
+    assert planned(drained) == [Admit("g", 7, "d")]
+    just_begun = front_end(*(Report(cell, None, NOW_US - SECOND_US) for cell in "abd"))
+    soon = structs.replace(drained, front_ends=(just_begun,))
+    assert planned(soon) == []
+    assert waits_for(soon, OPTIONS, NOW_US)[0].startswith("a drains, and g cannot leave it: to get")
+    # One that is down is not waited for.
+    down = structs.replace(drained, probes=(answers("a"), answers("b"), fails("d")))
+    assert planned(down) == [Release("g", 7, "b")]
 
 
 def test_groups_without_queues_wait_for_nothing() -> None:
