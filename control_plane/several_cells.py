@@ -133,7 +133,7 @@ class SeveralCells(Together):
             record = self.known.cells.get(name)
             if record is not None and record.state in (ACTIVE, FULL):
                 LOG.warning("%s has failed: %s", name, self.cells.folders[name].reason)
-                await self._call(name, FAILED)
+                await self._call(name, FAILED, (ACTIVE, FULL))
 
     async def beat(self) -> None:
         """As for all cells; seldom while nothing happens, for nobody else has these cells.
@@ -374,7 +374,7 @@ class SeveralCells(Together):
         try:
             await self._left.check(name, self._others(name))
         except CellCommandError:
-            await self._call(name, ACTIVE)
+            await self._call(name, ACTIVE, (FAILED,))
             raise
 
     def _others(self, name: str) -> list[str]:
@@ -466,7 +466,7 @@ class SeveralCells(Together):
         """
         for name, folder in self.cells.folders.items():
             if not folder.reason and self.known.cells[name].state == FAILED:
-                await self._call(name, ACTIVE)
+                await self._call(name, ACTIVE, (FAILED,))
 
     def _folder(self, name: str) -> FolderCell:
         folder = self.cells.folders.get(name)

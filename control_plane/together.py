@@ -5,7 +5,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -23,6 +23,7 @@ from control_plane.places.items import (
     EMBEDDED,
     FAILED,
     REMOVED,
+    STATES,
     CellRecord,
     CellSeen,
     Heartbeat,
@@ -380,8 +381,7 @@ class Together:
     async def restore(self, name: str) -> None:
         """Let a cell that was drained or called failed take part again."""
         self._check_known(name)
-        if self.known.cells[name].state in (DRAINING, FAILED):
-            await self._call(name, ACTIVE)
+        await self._call(name, ACTIVE, (DRAINING, FAILED))
 
     async def remove(self, name: str, *, lose_messages: bool = False) -> None:
         """Part with a cell that has nothing any more, or fails and has the only copy of nothing.
@@ -452,11 +452,14 @@ class Together:
         """Let a cell answer nothing."""
         raise CellCommandError(f"{name} is no embedded cell: stop it itself")
 
-    async def _call(self, name: str, state: str) -> None:
-        """Tell the manager what is to become of a cell. Raises CellUnavailableError."""
+    async def _call(self, name: str, state: str, was: Collection[str] = STATES) -> None:
+        """Tell the manager what is to become of a cell, if it is in one of these states.
+
+        Raises CellUnavailableError.
+        """
         for attempts_left in reversed(range(_CALLS_MAX)):
             try:
-                await self.places.set_state(name, state)
+                await self.places.set_state(name, state, was)
                 break
             except StalePlacementError:  # the registry lost or got a member meanwhile
                 if not attempts_left:

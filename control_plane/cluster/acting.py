@@ -187,11 +187,12 @@ async def _reconcile(
 
 
 async def _change_cell(cluster: Cluster, action: ChangeCell) -> Result:
-    known = (await cluster.places.read_all()).cells.get(action.cell)
-    if known is None or known.state not in (action.state, action.to):
+    try:
+        # What an operator has said of it meanwhile stays.
+        record = await cluster.places.set_state(action.cell, action.to, (action.state,))
+    except KeyError:
         return _result(LATE)
-    await cluster.places.set_state(action.cell, action.to)
-    return _result(DONE)
+    return _result(DONE if record.state == action.to else LATE)
 
 
 async def _change_logs(cluster: Cluster, action: Split | Retire) -> Result:

@@ -5,7 +5,7 @@ which a repetition finds that it has been done. Two that decide at once: one is 
 late, and has changed nothing.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeVar
 
@@ -23,6 +23,7 @@ from control_plane.places.items import (
     HEARTBEATS,
     PLACEMENTS,
     REMOVAL,
+    STATES,
     CellRecord,
     Heartbeat,
     Removal,
@@ -310,12 +311,17 @@ class Places:
             return wanted
         return decode_cell(record.name, written.before)
 
-    async def set_state(self, name: str, state: str) -> CellRecord:
-        """Say what is to become of a cell. Raises KeyError where there is none of this name."""
+    async def set_state(
+        self, name: str, state: str, was: Collection[str] = STATES
+    ) -> CellRecord:
+        """Say what is to become of a cell that is in one of these states; of others how it is.
+
+        Raises KeyError where there is none of this name.
+        """
         now_us = self._clock.now_us()
 
         def changed(record: CellRecord) -> CellRecord:
-            if record.state == state:
+            if record.state == state or record.state not in was:
                 return record
             return replace(record, state=state, since_us=now_us)
 

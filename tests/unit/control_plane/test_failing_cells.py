@@ -2,6 +2,7 @@
 
 import asyncio
 import shutil
+from collections.abc import Collection
 from pathlib import Path
 
 import pytest
@@ -22,12 +23,12 @@ def test_a_cell_is_not_failed_where_others_let_go_meanwhile(tmp_path: Path) -> N
         set_state, group = several.places.set_state, "g3.07"
         await several.placing.placed(queue("0" * 30 + group[-2:], group))
 
-        async def drops_first(name: str, state: str) -> object:
+        async def drops_first(name: str, state: str, *was: Collection[str]) -> object:
             if state == FAILED:
                 for other in ("cell-1", "cell-2"):
                     epoch = several.known.placements[group].placement.epoch
                     await several.places.drop_member(group, other, epoch=epoch, forced=True)
-            return await set_state(name, state)
+            return await set_state(name, state, *was)
 
         several.places.set_state = drops_first  # type: ignore[assignment,method-assign]
         with pytest.raises(CellCommandError, match="cell-3 has the only copy of 1 queue"):

@@ -2,6 +2,7 @@
 
 import asyncio
 import shutil
+from collections.abc import Collection
 from pathlib import Path
 
 import pytest
@@ -94,14 +95,14 @@ def test_a_manager_that_lets_a_cell_into_the_registry_meanwhile_holds_up_nobody(
     async def scenario(several: SeveralCells) -> None:
         set_state, joined = several.places.set_state, list[str]()
 
-        async def joins_first(name: str, state: str) -> object:
+        async def joins_first(name: str, state: str, *was: Collection[str]) -> object:
             assert not several.watch.report({})[name].answers  # no plan has it join
             if not joined:
                 joined.append(name)
                 epoch = several.own.placement().epoch
                 await several.places.add_joining(REGISTRY, name, epoch=epoch)
                 raise StalePlacementError("registry got a member while it was written to")
-            return await set_state(name, state)
+            return await set_state(name, state, *was)
 
         await several.look()
         await asyncio.gather(*several._probes)

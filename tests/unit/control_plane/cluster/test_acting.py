@@ -20,6 +20,7 @@ from control_plane.places.items import (
     DRAINING,
     FAILED,
     FULL,
+    REMOVED,
     CellSeen,
     FifoAppends,
     Heartbeat,
@@ -395,6 +396,19 @@ def test_a_member_is_released_only_while_those_that_stay_answer(scene: Scene) ->
     # One that joins has nothing that others lack.
     assert outcome(scene, Admit("g1.06", 2, "b")) == DONE
     assert outcome(scene, Release("g1.06", 3, "b")) == DONE
+
+
+@pytest.mark.parametrize("state", [DRAINING, FAILED, REMOVED])
+def test_what_an_operator_says_of_a_cell_meanwhile_stays(state: str) -> None:
+    for seed in range(30):
+        scene, chance = Scene("abcd"), SeededEntropy(seed)
+
+        async def call(scene: Scene = scene) -> None:
+            await scene.places.set_state("a", state)
+
+        fills = act(scene.cluster, ChangeCell("a", ACTIVE, FULL), {}, LATER_US)
+        scene.run_together(chance, fills, call())
+        assert scene.run(scene.places.read_all()).cells["a"].state == state
 
 
 def test_groups_lose_one_cell_within_safe_unless_an_operator_says_so(scene: Scene) -> None:
