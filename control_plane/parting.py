@@ -96,10 +96,11 @@ class Parting:
     async def give_up_only_copies(self, name: str, back: str, *, lose_messages: bool) -> None:
         """Let others have the groups that the cell alone has, without what is in them.
 
-        Raises CellCommandError where there are queues among them, but to `lose_messages`.
+        Raises CellCommandError where there are queues among them, but to `lose_messages`. So it
+        does where no other cell with a copy answers: the one that is given up may be what is left.
         """
         if not lose_messages:
-            await self.check_other_copies(name, back)
+            await self.check_other_copies(name, back, self._cells()[1])
         for group, held in self._only_in(name):
             if queues := await self._placing.queues_of(group, held.alone):
                 LOG.error(

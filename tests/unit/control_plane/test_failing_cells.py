@@ -85,3 +85,20 @@ def test_half_of_the_cells_need_the_manifest(tmp_path: Path) -> None:
         assert several.states() == dict.fromkeys(several.cells.folders, "available")
 
     play(tmp_path, scenario, cells=2)
+
+
+def test_no_cell_is_removed_for_another_one_that_does_not_answer_either(tmp_path: Path) -> None:
+    async def scenario(several: SeveralCells) -> None:
+        group = "g2.00"
+        await several.placing.placed(queue("0" * 32, group))
+        await several.look()
+        await asyncio.gather(*several._probes)
+        await several.fail("cell-1")
+        several.watch.aside.add("cell-2")  # as if it hung
+        with pytest.raises(CellCommandError, match="cell-1 has the only copy of 1 queue"):
+            await several.remove("cell-1")
+        assert members(several, group) == ["cell-1", "cell-2"]
+        await several.remove("cell-1", lose_messages=True)
+        assert members(several, group) == ["cell-2"]
+
+    play(tmp_path, scenario, cells=4)
