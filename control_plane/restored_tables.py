@@ -41,6 +41,10 @@ _PLACES_MAX: Final = 2000
 
 _NONCE_BYTES: Final = 8
 
+_EPOCHS_BETWEEN: Final = 1000
+"""More than a group had in the second to which its tables were restored: what a table has of a
+later epoch than the registry knows nobody could change, or who joins would find what is not his."""
+
 
 class RestoredTables(NamedTuple):
     """What was done: addresses written, groups that keep one copy, bodies that are back.
@@ -129,7 +133,10 @@ def _moved(record: CellRecord, table: str) -> CellRecord:
 async def _with_one_copy(
     registry: Cell, tables: Mapping[str, str], clock: Clock, entropy: Entropy
 ) -> Mapping[Key, Attributes]:
-    """Placements with the first whole copy in these tables alone. Raises StartError."""
+    """Placements with the first whole copy in these tables alone, under an epoch of their own.
+
+    Raises StartError.
+    """
     changed: dict[Key, Attributes] = {}
     found = {
         (group := item.key.sort.decode()): decode_placement(group, item.attributes)
@@ -141,9 +148,8 @@ async def _with_one_copy(
         if kept is None:
             names = ", ".join(member.cell for member in before.members)
             raise StartError(f"tables: {before.group} lies in {names}: restore one of these, too")
-        if (kept,) == before.members:
-            continue
-        after = Placement(before.group, before.epoch + 1, (kept,), clock.now_us())
+        epoch = before.epoch + _EPOCHS_BETWEEN
+        after = Placement(before.group, epoch, (kept,), clock.now_us())
         nonce = entropy.random_bytes(_NONCE_BYTES)
         stored = replace(held, placement=after, nonce=nonce, chosen=())
         changed[placement_key(after.group)] = encode_placement(stored)
