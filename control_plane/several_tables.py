@@ -7,14 +7,16 @@ a registry on DynamoDB has copies by itself (docs/storage.md).
 import logging
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Final
 
 from control_plane.cells import PROBE, OpenedCell, StartError
 from control_plane.core.identity import Standing
 from control_plane.core.item_field import UnknownItemFormatError
 from control_plane.places.group_bodies import BodiesOfGroups, SegmentsOfGroups
-from control_plane.places.items import DYNAMODB, CellRecord, cell_key, decode_cell
+from control_plane.places.items import DYNAMODB, REMOVED, CellRecord, cell_key, decode_cell
 from control_plane.places.report import CellCommandError
+from control_plane.places.stored import by_what_is_now
 from control_plane.places.tables import Tables, TablesRefusedError, read_identity
 from control_plane.places.watching import WatchedCell
 from control_plane.table_cells import open_further_table, open_table_cell
@@ -192,12 +194,13 @@ async def _put_together(several: SeveralTables, tables: Tables, given_up: Collec
     verdict = await tables.judge({name: one.opened.control for name, one in further.items()})
     await several.make_missing()
     for name in given_up:
-        if name in several.known.cells:
-            await several.give_up(name)
+        known = several.known.cells.get(name)
+        if known is not None and known.state != REMOVED:  # by another server of the same options
+            await by_what_is_now(partial(several.give_up, name))
     for name in verdict.lost:
         LOG.warning("cells: %s: it is filled from the others", verdict.cells[name])
         try:
-            await several.parting.leave_groups(name, verdict.lost)
+            await by_what_is_now(partial(several.parting.leave_groups, name, verdict.lost))
         except CellCommandError as error:
             raise CellCommandError(f"{verdict.cells[name]}, and {error}") from error
     failed = verdict.of(Standing.FAILED)

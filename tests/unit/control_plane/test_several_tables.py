@@ -14,8 +14,9 @@ from control_plane.cells import StartError
 from control_plane.core.definition import Definition
 from control_plane.places.changes import PlacementChangeError
 from control_plane.places.groups import group_names
-from control_plane.places.items import REMOVED
+from control_plane.places.items import REMOVED, StoredPlacement
 from control_plane.places.report import CellCommandError
+from control_plane.places.stored import Places
 from control_plane.several_opening import as_opened, bodies_of, open_several
 from control_plane.several_tables import GRACE_US
 from control_plane.together import Together
@@ -360,7 +361,30 @@ def test_a_table_of_a_backup_with_the_only_copy_of_a_queue_is_given_up_on_purpos
         StartError, match=r"^cells: two \(two\) is stale: .* 1 queues .*--give-up two$"
     ):
         play(settings, nothing)
-    play(replace(settings, give_up="two"), without)
+    for _server in range(2):
+        play(replace(settings, give_up="two"), without)
+
+
+@pytest.mark.parametrize("gives_up", ["", "two"])
+def test_a_start_and_the_manager_of_another_server_part_with_a_table_at_once(
+    dynamodb: Any, settings: ServerSettings, monkeypatch: pytest.MonkeyPatch, gives_up: str
+) -> None:
+    drop_member, dropped = Places.drop_member, list[str]()
+
+    async def drops_first(places: Places, group: str, cell: str, **how: Any) -> StoredPlacement:
+        if not dropped:
+            dropped.append(group)
+            await drop_member(places, group, cell, epoch=how["epoch"])
+        return await drop_member(places, group, cell, **how)
+
+    async def without(several: Together) -> None:
+        assert groups_of(several, "two") == []
+
+    play(settings, nothing)
+    put_back(dynamodb, "messages-2", [])
+    monkeypatch.setattr(Places, "drop_member", drops_first)
+    play(replace(settings, give_up=gives_up), without)
+    assert dropped
 
 
 def test_a_table_that_is_put_back_while_it_is_served_fails(
