@@ -111,14 +111,15 @@ def least_used(cells: AbstractSet[str], group: Group, members: Mapping[str, int]
 def reconcile(observation: Observation, options: Options, health: Health) -> Iterator[Action]:
     """What tells copies that which front ends that are gone did not tell them.
 
-    Not while a cell is down: one that does not answer cannot be told, and soon is no member.
+    Not while a member is down: one that does not answer cannot be told, and soon is none.
     """
+    members = {member.cell for group in observation.groups for member in group.members}
     gone = [
         one
         for one in observation.front_ends
         if abs(health.now_us - one.heartbeat_us) >= options.gone_us and one.told_us is not None
     ]
-    if gone and not health.down:
+    if gone and members.isdisjoint(health.down):
         oldest = sorted(gone, key=lambda one: one.heartbeat_us)[:FRONT_ENDS_MAX]
         since_us = min(one.told_us for one in oldest if one.told_us is not None)
         yield Reconcile({one.name: one.heartbeat_us for one in oldest}, since_us)

@@ -150,6 +150,10 @@ def test_copies_are_compared_for_front_ends_that_are_gone() -> None:
     assert wanted.front_ends == {"f1": NOW_US - 30 * SECOND_US, "f2": NOW_US - 50 * SECOND_US}
     assert wanted.since_us == NOW_US - 100 * SECOND_US
     assert reconciles(0, 30, probes=(fails("a"),)) == []
+    # Of one that has no copies nobody is to be told; it may be away for weeks.
+    assert reconciles(0, 30, cells="abcd", probes=(fails("d"),)) == [
+        Reconcile({"f1": NOW_US - 30 * SECOND_US}, NOW_US - 60 * SECOND_US)
+    ]
     (wanted,) = reconciles(*range(1_000, 1_000 + 2 * FRONT_ENDS_MAX))
     assert len(wanted.front_ends) == FRONT_ENDS_MAX
 
