@@ -201,15 +201,16 @@ class Together:
     async def beat(self) -> None:
         """Tell what this front end sees, and what it will never tell the copies of queues.
 
-        Raises CellUnavailableError.
+        That first: who sees it end goes by the last beat that was stored. Raises
+        CellUnavailableError.
         """
-        await self.places.beat(self.heart.beat())
         for fanout in self.standard.fanouts().values():
             since_us = fanout.forgotten_since_us
             if since_us is not None:
                 note = Heartbeat(self._id(), self._clock.now_us(), {}, told_us=since_us)
                 await self.places.beat(note)
                 fanout.forgotten_since_us = None
+        await self.places.beat(self.heart.beat())
 
     async def ship(self) -> None:
         """Begin to tell the copies of standard queues what consumers did, where that is not begun.

@@ -11,7 +11,7 @@ from control_plane.cells import StartError
 from control_plane.export.door import SOCKET
 from control_plane.places.beating import Served
 from control_plane.places.groups import REGISTRY
-from control_plane.places.items import ACTIVE, DRAINING, FAILED
+from control_plane.places.items import ACTIVE, DRAINING, FAILED, Heartbeat
 from control_plane.places.report import CellCommandError
 from control_plane.several_cells import SeveralCells
 from control_plane.several_opening import open_folders
@@ -459,5 +459,32 @@ def test_what_a_copy_does_not_take_is_noted_when_it_is_forgotten(
         assert [note.told_us for note in notes] == [since_us]
         await fanout.ship()
         assert several.heart.has_told_all()
+
+    play(tmp_path, scenario)
+
+
+def test_what_a_front_end_forgot_to_tell_is_noted_before_it_says_that_it_told_all(
+    tmp_path: Path,
+) -> None:
+    async def scenario(several: SeveralCells) -> None:
+        beat = several.places.beat
+        _ = several.standard["g3.00"]
+        (fanout,) = several.standard.fanouts().values()
+        beats = {one.front_end: one for one in await several.places.heartbeats()}
+        since_us = beats[several.heart.front_end].told_us
+        fanout.forgotten_since_us = since_us
+
+        async def ends(told: Heartbeat) -> None:
+            several.places.beat = never  # type: ignore[method-assign]
+            await beat(told)
+
+        async def never(_told: Heartbeat) -> None:
+            raise CellUnavailableError("it was killed")
+
+        several.places.beat = ends  # type: ignore[method-assign]
+        with pytest.raises(CellUnavailableError):
+            await several.beat()
+        known = [one.told_us for one in await several.places.heartbeats()]
+        assert min(told_us for told_us in known if told_us is not None) == since_us
 
     play(tmp_path, scenario)
