@@ -4,7 +4,7 @@ Every step is a conditional write that a repetition finds done, and that does no
 was planned upon has changed. So an act may be cut off anywhere, and be done by two at once.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from hashlib import blake2b
 from typing import Any, Final
@@ -60,7 +60,7 @@ async def act(cluster: Cluster, action: Action, after: Mapping[str, Any], until_
                 )
             )
         case Release():
-            result = await _release(cluster, action)
+            result = await _release(cluster, action, after, until_us)
         case Complete():
             result = await _complete(cluster, action, after, until_us)
         case Reconcile():
@@ -117,13 +117,38 @@ async def _drop(cluster: Cluster, action: Action, group: str, epoch: int, cell: 
     return await _fenced(lambda: cluster.places.drop_member(group, cell, epoch=epoch, nonce=nonce))
 
 
-async def _release(cluster: Cluster, action: Release) -> Result:
+async def _release(
+    cluster: Cluster, action: Release, after: Mapping[str, Any], until_us: int
+) -> Result:
     """As `_drop`; a queue that came meanwhile keeps half of its copies.
 
     Others that answered when it was planned may be lost by now: it waited behind copies for hours.
+    And what the first one alone knows would leave with it, where a front end was to tell it, and
+    is gone.
     """
-    if not await _others_answer(cluster, action):
+    try:
+        stored = await cluster.places.read(action.group)
+    except KeyError:
         return _result(LATE)
+    full = [member.cell for member in stored.placement.members if member.full]
+    if action.cell in full and stored.nonce != _nonce(action, action.group):
+        if not await _all_answer(cluster, [cell for cell in full if cell != action.cell]):
+            return _result(LATE)
+        if action.cell == full[0]:
+            since_us = await _told_until_us(cluster)
+            left, _ = await tell_on(cluster, since_us, after, until_us, only=action.group)
+            if left is not None:
+                return {"outcome": DONE, "after": left, "more": True}
+    return await _leave(cluster, action)
+
+
+async def _told_until_us(cluster: Cluster) -> int:
+    """Until when all front ends have told all copies everything, as far as that is known."""
+    told_us = [beat.told_us for beat in await cluster.places.heartbeats()]
+    return min((one for one in told_us if one is not None), default=cluster.clock.now_us())
+
+
+async def _leave(cluster: Cluster, action: Release) -> Result:
     if not action.forced:
         return await _drop(cluster, action, action.group, action.epoch, action.cell)
     if not await cluster.placing.is_empty(action.group):
@@ -136,17 +161,9 @@ async def _release(cluster: Cluster, action: Release) -> Result:
     )
 
 
-async def _others_answer(cluster: Cluster, action: Release) -> bool:
-    """Whether it may leave by what other full members answer now, if it has not left yet."""
-    try:
-        stored = await cluster.places.read(action.group)
-    except KeyError:
-        return False
-    full = [member.cell for member in stored.placement.members if member.full]
-    if stored.nonce == _nonce(action, action.group) or action.cell not in full:
-        return True
-    asked = [ask(cluster, other) for other in full if other != action.cell]
-    failed = [one for one in await cluster.waits.all_of(asked) if isinstance(one, Exception)]
+async def _all_answer(cluster: Cluster, cells: Sequence[str]) -> bool:
+    outcomes = await cluster.waits.all_of([ask(cluster, cell) for cell in cells])
+    failed = [one for one in outcomes if isinstance(one, Exception)]
     for error in failed:
         if not isinstance(error, CellUnavailableError):
             raise error

@@ -28,19 +28,21 @@ GUARD_S: Final = 300
 
 
 async def tell_on(
-    cluster: Cluster, since_us: int, after: Mapping[str, Any], until_us: int
+    cluster: Cluster, since_us: int, after: Mapping[str, Any], until_us: int, *, only: str = ""
 ) -> tuple[dict[str, Any] | None, int]:
     """Let all copies know what the first members do of all that was done since.
 
     Where to go on, None at the end, and how many copies of an item were behind. `after` is what the
-    call before answered, {} at first; without one step nothing is answered. Raises
-    CellUnavailableError.
+    call before answered, {} at first; without one step nothing is answered. Of `only` one group, if
+    that is given. Raises CellUnavailableError.
     """
     since_s = since_us // 1_000_000 - GUARD_S
     mended = 0
     done = str(after.get("group", "")), str(after.get("uid", ""))
     for group, held in sorted((await cluster.places.read_all()).placements.items()):
         if group == REGISTRY or group < done[0] or len(held.placement.members) == 1:
+            continue
+        if only not in ("", group):
             continue
         for uid, queue in await queues_of(cluster, group, held.alone):
             if (group, uid) < done:

@@ -39,6 +39,8 @@ REQUESTS_MIN: Final = 5
 """Of an execution that finds nothing to do: what observing takes."""
 
 GROUP: Final = "g3.05"
+STORED: Final = bytes(10)
+"""A key as blocks have."""
 DAY_S: Final = 86_400
 
 
@@ -89,7 +91,7 @@ def store(scene: Scene, *, fifo: bool = False, **changed: Any) -> Definition:
     definition = define(scene, fifo=fifo, **changed)
     for member in scene.placement(GROUP).members:
         for partition in stored_partitions(definition):
-            key = Key(partition_of(member, partition), b"k")
+            key = Key(partition_of(member, partition), STORED)
             item = {"v": 1, "R": 3, "E": 1} if fifo else {"v": 1}
             scene.run(scene.cells[member.cell].put(key, item))
     return definition
@@ -137,7 +139,7 @@ def check_copies(scene: Scene, queues: list[Definition]) -> None:
     for member in scene.placement(GROUP).members:
         for queue in queues:
             for partition in stored_partitions(queue):
-                key = Key(partition_of(member, partition), b"k")
+                key = Key(partition_of(member, partition), STORED)
                 item = scene.run(scene.cells[member.cell].get(key))
                 assert item is not None, (member, partition)
 
@@ -475,7 +477,7 @@ def test_of_a_chain_only_what_its_tail_has_is_copied(scene: Scene) -> None:
     assert outcome(scene, Complete(GROUP, 2, "d")) == DONE
     copied = partition_of(scene.placement(GROUP).members[-1], partition)
     items = scene.run(scene.cells["d"].query(copied, limit=10))
-    assert [item.key.sort for item in items] == [b"k"]
+    assert [item.key.sort for item in items] == [STORED]
 
 
 def test_a_removal_is_told_in_the_observation(scene: Scene) -> None:
@@ -512,7 +514,7 @@ def test_a_task_of_others_is_left_to_them(scene: Scene) -> None:
 
 
 def test_a_copy_goes_on_at_the_partition_whatever_has_come_or_gone_before_it() -> None:
-    after = {"uid": "u", "partition": "b", "after": b"k".hex()}
-    assert copies.position_in(("a", "b", "c"), after) == Position(1, b"k")
-    assert copies.position_in(("b", "c"), after) == Position(0, b"k")
+    after = {"uid": "u", "partition": "b", "after": STORED.hex()}
+    assert copies.position_in(("a", "b", "c"), after) == Position(1, STORED)
+    assert copies.position_in(("b", "c"), after) == Position(0, STORED)
     assert copies.position_in(("a", "c"), after) == Position()

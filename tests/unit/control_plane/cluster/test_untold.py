@@ -11,7 +11,7 @@ import pytest
 
 from control_plane.cluster import untold
 from control_plane.cluster.acting import DONE, act
-from control_plane.cluster.actions import Reconcile, TakeOut
+from control_plane.cluster.actions import Reconcile, Release, TakeOut
 from control_plane.cluster.tasks import perform
 from control_plane.places.cached import CachedMap
 from control_plane.places.group_cells import Members, standard_cells
@@ -129,6 +129,42 @@ def test_what_a_crashed_front_end_deleted_stays_deleted(scene: Scene) -> None:
     deliveries = FrontEnd(scene, "next").receive(queue)
     assert bodies(deliveries) == ["0", "1", "2"]
     assert [one.receive_count for one in deliveries] == [2, 2, 2]
+
+
+@pytest.mark.parametrize("until_us", [LATER_US, 0])
+def test_who_leaves_in_order_takes_nothing_along_that_it_alone_knows(
+    scene: Scene, until_us: int
+) -> None:
+    """A front end crashed a moment ago, and nobody has missed it yet."""
+    deleted = make_queue(scene)
+    sent = make_queue(scene, "first", f"{GROUP}/first")
+    crashing = FrontEnd(scene, "crashed")
+    crashing.send(deleted, *SENT)
+    crashing.send(sent, *SENT)
+    scene.clock.advance(4)
+    crashing.delete(deleted, crashing.receive(deleted))
+    release(scene, "a", until_us)
+    assert scene.members(GROUP) == "bc"
+    following = FrontEnd(scene, "next")
+    scene.clock.advance(GONE_S)
+    assert bodies(following.receive(deleted)) == []
+    assert bodies(following.receive(sent)) == SENT
+
+
+def test_others_leave_without_a_comparison(scene: Scene) -> None:
+    make_queue(scene)
+    scene.cells["b"].requests.clear()
+    release(scene, "b", LATER_US)
+    assert scene.cells["b"].requests == Counter()
+
+
+def release(scene: Scene, cell: str, until_us: int) -> None:
+    action = Release(GROUP, scene.placement(GROUP).epoch, cell)
+    result: dict[str, Any] = {"more": True}
+    while result["more"]:
+        after = json.loads(json.dumps(result.get("after", {})))
+        result = scene.run(act(scene.cluster, action, after, until_us))
+    assert result["outcome"] == DONE
 
 
 def test_what_was_sent_to_one_copy_is_copied(scene: Scene) -> None:
