@@ -8,7 +8,7 @@ while, for what nobody has thought of. An execution that finds nothing to do tak
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final
@@ -89,7 +89,7 @@ class Running:
         self._cluster = cluster
         self._entropy = entropy
         self._steps = Steps.read().within(TIMEOUTS_S)
-        self._under_way: dict[asyncio.Task[None], Signs] = {}
+        self._under_way: list[asyncio.Task[None]] = []
         self._seen: Signs = frozenset()
         self._begun_us = 0
         self._begins_again_us = 0
@@ -112,9 +112,8 @@ class Running:
         # What has gone (a failure, say) is no reason; that it has gone for good comes as a sign.
         has_changed = bool(signs - self._seen)
         if working:
-            # One is copying, maybe for long; but a cell that fails does not wait for that.
-            begun = self._under_way[working[-1]]
-            has_changed = bool(_failing(signs) - _failing(begun)) and len(working) == 1
+            # One is copying, maybe for hours; but a cell that fails does not wait for that.
+            has_changed = bool(_failing(signs) - self._seen) and len(working) == 1
         elif now_us - self._begun_us >= IDLE_US:
             has_changed = True
         if not has_changed:
@@ -123,8 +122,8 @@ class Running:
             next(one for one in self._under_way if one in hanging).cancel()
         self._seen, self._begun_us = signs, now_us
         execution = asyncio.create_task(self._execute(), name="cluster manager")
-        self._under_way[execution] = signs
-        execution.add_done_callback(self._under_way.pop)
+        self._under_way.append(execution)
+        execution.add_done_callback(self._under_way.remove)
 
     def told(self) -> ToldManager:
         """How the manager is, what it waits for, what it does and what it did, the latest first."""
@@ -248,10 +247,26 @@ class Running:
             observed = observation_of(result["observed"])
             self._removal = observed.removal
             self._empty = [group.name for group in observed.groups if group.empty]
+        elif task == "plan":
+            result = {**result, "tasks": self._without_copies(execution, result["tasks"])}
         rounds = int(event.get("rounds", 0)) + 1
         more = bool(result["more"]) and rounds < ROUNDS_MAX
         answer = {"task": task, "outcome": "done", "after": {}, "rounds": rounds}
         return {**answer, **result, "more": more}
+
+    def _without_copies(
+        self, execution: asyncio.Task[Any] | None, tasks: Sequence[object]
+    ) -> Sequence[object]:
+        """What an execution does beside another one that works: it is to end before a cell fails.
+
+        What is to be copied waits for that one, or comes after it.
+        """
+        hanging = {doing.execution for doing in self._hanging()}
+        if execution is next((one for one in self._under_way if one not in hanging), execution):
+            return tasks
+        return [
+            one for one in tasks if not (isinstance(one, Mapping) and one["act"] == "complete")
+        ]
 
     def _is_done_elsewhere(
         self, execution: asyncio.Task[Any] | None, task: Mapping[str, Any]
@@ -292,7 +307,7 @@ def _is_member(cell: str, known: CachedMap) -> bool:
 
 
 def _failing(signs: Signs) -> Signs:
-    return frozenset(sign for sign in signs if sign[0] == "fails")
+    return frozenset(sign for sign in signs if sign[0] in {"fails", "still fails"})
 
 
 def _summary(results: Iterable[Mapping[str, Any]]) -> Iterator[str]:

@@ -7,19 +7,21 @@ from typing import Any
 
 import pytest
 
-from control_plane.cluster.running import EXECUTIONS_MAX, HANGS_US, TIMEOUTS_S, Running
+from control_plane.cluster import acting
+from control_plane.cluster.running import AGAIN_US, EXECUTIONS_MAX, HANGS_US, TIMEOUTS_S, Running
 from control_plane.places.cached import CachedMap
 from control_plane.places.items import FAILED, CellSeen, Heartbeat
 from data_plane.ports import Key
 from data_plane.runtime.event_loop import EventLoopWaits
 from data_plane.stored.keys import segments
-from tests.unit.control_plane.cluster.scene import Scene
+from tests.unit.control_plane.cluster.scene import OPTIONS, Scene
 from tests.unit.control_plane.cluster.test_untold import GROUP, make_queue
 from tests.unit.data_plane.runtime.virtual_loop import VirtualLoop, run
 from tests.unit.repeatable import HandClock, SeededEntropy
 
 OTHER, THIRD = "g3.06", "g3.07"
 STEP_S = 0.25
+SAFE_S = OPTIONS.safe_us / 1_000_000
 TAKEN_OUT_S_MAX = 3.0
 """2 s until a cell counts as down, and the next looks at the map and at what is due."""
 
@@ -138,6 +140,37 @@ def test_cells_fail_over_beside_a_copy_that_hangs(*, is_deaf: bool) -> None:
         assert told.gauges["manager_timeouts_total"] >= 1
         rig.has_answered.set()
         await rig.until(lambda: not rig.running.told().state.startswith("hangs"), 30)
+
+    rig.play(story())
+
+
+def test_cells_fail_over_one_after_the_other_beside_copies_that_take_hours(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rig = Rig()
+    moving = [f"g3.{number:02}" for number in range(8, 14)]
+    for group in moving:
+        rig.scene.place(group, "ae", factor=2)
+        rig.scene.run(rig.scene.places.add_joining(group, "d", epoch=1))
+
+    async def goes_on(*_args: Any, **_named: Any) -> dict[str, Any]:
+        await asyncio.sleep(5)
+        return {"uid": "0" * 16}
+
+    monkeypatch.setattr(acting, "copy_on", goes_on)
+
+    async def story() -> None:
+        await rig.passes(15)
+        assert len(rig.running._under_way) == 1
+        rig.fail("b")
+        await rig.until(lambda: rig.is_out(OTHER, "b"), TAKEN_OUT_S_MAX)
+        rig.fail("c")
+        # Groups lose members of two cells within SAFE only where somebody says so.
+        await rig.passes(SAFE_S - 1)
+        assert not rig.is_out(THIRD, "c")
+        await rig.until(lambda: rig.is_out(THIRD, "c"), 1 + AGAIN_US / 1_000_000 + STEP_S)
+        assert rig.running._ended < 2 * SAFE_S  # not over and over meanwhile
+        assert not any(rig.known.placements[group].placement.members[-1].full for group in moving)
 
     rig.play(story())
 
