@@ -31,7 +31,9 @@ def fail_over(observation: Observation, options: Options, health: Health) -> lis
     """What takes one cell that is down out of its groups, where half of the copies stay.
 
     And where somebody sees one of these answer: if they are lost, the cell may be the one that
-    comes back. One cell at a time. Of those that merely look down, nothing is planned for another one within
+    comes back.
+
+    One cell at a time. Of those that merely look down, nothing is planned for another one within
     SAFE of the last, nor while most cells do; those that an operator calls failed are first.
     """
     failed = {cell.name for cell in observation.cells if cell.state == FAILED}

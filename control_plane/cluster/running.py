@@ -264,9 +264,7 @@ class Running:
         hanging = {doing.execution for doing in self._hanging()}
         if execution is next((one for one in self._under_way if one not in hanging), execution):
             return tasks
-        return [
-            one for one in tasks if not (isinstance(one, Mapping) and one["act"] == "complete")
-        ]
+        return [one for one in tasks if not (isinstance(one, Mapping) and one["act"] == "complete")]
 
     def _is_done_elsewhere(
         self, execution: asyncio.Task[Any] | None, task: Mapping[str, Any]

@@ -55,9 +55,7 @@ def _down(observation: Observation, options: Options, health: Health) -> Iterato
                 f" was last; if it is lost, `tidegate cells remove {cell}{loses}"
             )
         alone = [
-            group
-            for group in held
-            if group not in kept and not others_reached(group, cell, health)
+            group for group in held if group not in kept and not others_reached(group, cell, health)
         ]
         if alone:
             yield (

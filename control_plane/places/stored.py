@@ -311,9 +311,7 @@ class Places:
             return wanted
         return decode_cell(record.name, written.before)
 
-    async def set_state(
-        self, name: str, state: str, was: Collection[str] = STATES
-    ) -> CellRecord:
+    async def set_state(self, name: str, state: str, was: Collection[str] = STATES) -> CellRecord:
         """Say what is to become of a cell that is in one of these states; of others how it is.
 
         Raises KeyError where there is none of this name.

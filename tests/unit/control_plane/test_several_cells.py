@@ -467,19 +467,19 @@ def test_what_a_front_end_forgot_to_tell_is_noted_before_it_says_that_it_told_al
     tmp_path: Path,
 ) -> None:
     async def scenario(several: SeveralCells) -> None:
-        beat = several.places.beat
+        stored = several.places.beat
         _ = several.standard["g3.00"]
         (fanout,) = several.standard.fanouts().values()
         beats = {one.front_end: one for one in await several.places.heartbeats()}
         since_us = beats[several.heart.front_end].told_us
         fanout.forgotten_since_us = since_us
 
-        async def ends(told: Heartbeat) -> None:
+        async def ends(beat: Heartbeat) -> None:
             several.places.beat = never  # type: ignore[method-assign]
-            await beat(told)
+            await stored(beat)
 
-        async def never(_told: Heartbeat) -> None:
-            raise CellUnavailableError("it was killed")
+        async def never(beat: Heartbeat) -> None:
+            raise CellUnavailableError(f"{beat.front_end} was killed")
 
         several.places.beat = ends  # type: ignore[method-assign]
         with pytest.raises(CellUnavailableError):

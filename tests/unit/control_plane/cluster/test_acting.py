@@ -500,7 +500,10 @@ def test_where_front_ends_are_divided_a_cell_is_asked_until_it_counts_as_down(
 ) -> None:
     scene.clock.advance(60)
     now_us = scene.clock.now_us()
-    for name, cells in (("f", {"b": fails(scene)}), ("g", {"b": CellSeen(answers=True, since_us=0)})):
+    for name, cells in (
+        ("f", {"b": fails(scene)}),
+        ("g", {"b": CellSeen(answers=True, since_us=0)}),
+    ):
         scene.run(scene.places.beat(Heartbeat(name, now_us, cells)))
     assert scene.run(execute(scene.cluster)) == []
     scene.cells["b"].down = True
