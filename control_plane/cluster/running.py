@@ -61,6 +61,9 @@ EXECUTIONS_MAX: Final = 4
 UNDER_WAY: Final = "under way"
 """The outcome of an action that another execution of this process is doing."""
 
+_LONG: Final = frozenset({"complete", "reconcile"})
+"""Actions that may take hours."""
+
 _CLOSE_S_MAX: Final = 2.0
 _TOLD_MAX: Final = 20
 _US_PER_S: Final = 1_000_000
@@ -259,12 +262,12 @@ class Running:
     ) -> Sequence[object]:
         """What an execution does beside another one that works: it is to end before a cell fails.
 
-        What is to be copied waits for that one, or comes after it.
+        What is to be copied, or compared, waits for that one, or comes after it.
         """
         hanging = {doing.execution for doing in self._hanging()}
         if execution is next((one for one in self._under_way if one not in hanging), execution):
             return tasks
-        return [one for one in tasks if not (isinstance(one, Mapping) and one["act"] == "complete")]
+        return [one for one in tasks if not (isinstance(one, Mapping) and one["act"] in _LONG)]
 
     def _is_done_elsewhere(
         self, execution: asyncio.Task[Any] | None, task: Mapping[str, Any]

@@ -162,6 +162,10 @@ def test_cells_fail_over_one_after_the_other_beside_copies_that_take_hours(
     async def story() -> None:
         await rig.passes(15)
         assert len(rig.running._under_way) == 1
+        planned = [{"act": act} for act in ("take_out", "complete", "reconcile")]
+        beside = asyncio.current_task()
+        assert rig.running._without_copies(beside, planned) == [{"act": "take_out"}]
+        assert rig.running._without_copies(rig.running._under_way[0], planned) == planned
         rig.fail("b")
         await rig.until(lambda: rig.is_out(OTHER, "b"), TAKEN_OUT_S_MAX)
         rig.fail("c")
