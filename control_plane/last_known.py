@@ -113,6 +113,16 @@ class LastKnown(Generic[K, T]):
         if value is not None:
             self._remember(name, value, self._clock.now_us())
 
+    @property
+    def changes(self) -> int:
+        """How many there were: to be noted before the cell is asked for what may be `learnt`."""
+        return self._changes
+
+    def learnt(self, name: K, value: T, changes: int) -> None:
+        """The cell was asked after so many changes, and said this; what came since goes first."""
+        if changes == self._changes:
+            self.changed(name, value)
+
     async def _load(self, name: K, now_us: int) -> T | None:
         changes = self._changes
         seen = await self._read(name)

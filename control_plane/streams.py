@@ -246,6 +246,7 @@ class StreamRegistry:
         if self._placing is not None:
             await self._placing.placed(wanted)
         key = key_of_stream(wanted.account, wanted.region, wanted.name)
+        changes = self._streams.changes
         written = await self._cell.put(key, item, ITEM_ABSENT)
         if not written.applied and (written.before or {}).get("w") != stored.nonce:
             await self._cell.delete(_lead(wanted))
@@ -253,7 +254,7 @@ class StreamRegistry:
                 await self._placing.gone(wanted.uid, wanted.cell)
             await self._give_back(wanted, counted)
             raise stream_exists(wanted.name, wanted.account)
-        self._note(stored)
+        self._note_stored(stored, changes)
         return stored
 
     async def change(
@@ -269,12 +270,13 @@ class StreamRegistry:
         account, region, name = known.account, known.region, known.name
         key = key_of_stream(account, region, name)
         nonce = self._entropy.random_bytes(_NONCE_BYTES)
+        changes = self._streams.changes
         occupant = await self._cell.get(key)
         for _ in range(ATTEMPTS_MAX):
             before = _decoded(known, occupant)
             edited = edit(before)
             if edited == before:
-                self._note(before)
+                self._note_read(before, changes)
                 return before
             stored = replace(edited, version=before.version + 1, nonce=nonce)
             item = encode(stored)
@@ -282,11 +284,12 @@ class StreamRegistry:
             if grown.size_bytes > 0 and self._room is not None:
                 await self._room.take(account, region, grown)
             condition = ((Equals("w", before.nonce),),)
+            changes = self._streams.changes
             written = await self._cell.put(key, item, condition)
             if written.applied or (written.before or {}).get("w") == nonce:
                 if grown.size_bytes < 0:
                     await self._give_back(known, DefinitionCount(size_bytes=-grown.size_bytes))
-                self._note(stored)
+                self._note_stored(stored, changes)
                 return stored
             if grown.size_bytes > 0:
                 await self._give_back(known, grown)
@@ -353,9 +356,10 @@ class StreamRegistry:
 
     async def complete(self, stream: Stream) -> StreamDefinition:
         """Go on with a change of the shards that somebody has begun, if there is one."""
+        changes = self._streams.changes
         definition = _decoded(stream, await self._cell.get(_key_of(stream)))
         if definition.resharding is None:
-            self._note(definition)
+            self._note_read(definition, changes)
             return definition
         return await self._carry_out(definition)
 
@@ -381,10 +385,15 @@ class StreamRegistry:
 
         return await self.change(definition, done)
 
-    def _note(self, definition: StreamDefinition) -> None:
-        """Own changes show at once."""
-        name = (definition.account, definition.region, definition.name)
-        self._streams.changed(name, self.stream(definition))
+    def _note_read(self, definition: StreamDefinition, changes: int) -> None:
+        """What was read after so many changes shows at once, unless there were more since."""
+        self._streams.learnt(_name_of(definition), self.stream(definition), changes)
+
+    def _note_stored(self, definition: StreamDefinition, changes: int) -> None:
+        """Own changes show at once. What others stored before the reply came is read anew."""
+        is_last = changes == self._streams.changes
+        stream = self.stream(definition) if is_last else None
+        self._streams.changed(_name_of(definition), stream)
 
 
 def stream_exists(name: str, account: str) -> RefusedError:
@@ -426,6 +435,10 @@ def _decoded(known: Stream | StreamDefinition, item: Attributes | None) -> Strea
     if definition.uid != known.uid:
         raise stream_not_found(known.name, known.account)
     return definition
+
+
+def _name_of(definition: StreamDefinition) -> _Name:
+    return definition.account, definition.region, definition.name
 
 
 def _lead(definition: StreamDefinition) -> Key:
