@@ -72,8 +72,11 @@ class StreamUpkeep:
             await self._engine.anchor(stream, shard)
         if definition.raised_ms:
             await self._keep_for_longer(definition)
+            definition = await self._as_now(definition)
         if definition.trimmed_until_ms:
             await self._trim(definition)
+            definition = await self._as_now(definition)
+        stream = self._registry.stream(definition)
         left = partial(shard_map.forgotten, now_us=self._clock.now_us(), kept_s=stream.kept_s)
         gone = set(definition.shards).difference(left(definition.shards))
         if gone:
@@ -82,6 +85,10 @@ class StreamUpkeep:
             await self._registry.change(
                 definition, lambda known: replace(known, shards=left(known.shards))
             )
+
+    async def _as_now(self, definition: StreamDefinition) -> StreamDefinition:
+        """The definition after what may have taken hours: more may be to be kept by now."""
+        return await self._registry.change(definition, lambda known: known)
 
     async def _trim(self, definition: StreamDefinition) -> None:
         """Let what is past a retention that was lowered go before its time to live is over."""

@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from data_plane.core.stream import Stream
+from control_plane.core.stream_definition import with_retention_lowered
+from data_plane.core.stream import Shard, Stream
 from data_plane.ports import Key
 from data_plane.streams.reading import Place
-from tests.unit.control_plane.test_streams import DAY_S, WHERE, Bench
+from tests.unit.control_plane.test_streams import DAY_S, WHERE, Bench, split_first
 
 
 @pytest.fixture
@@ -62,5 +63,60 @@ def test_a_reply_that_comes_late_does_not_hide_a_later_change(bench: Bench) -> N
         found = await bench.registry.find(*WHERE)
         assert found is not None
         assert found.retention_s == 3 * DAY_S
+
+    asyncio.run(scenario())
+
+
+async def _raised(bench: Bench, stream: Stream, hours: int) -> Stream:
+    now_ms = bench.clock.now_us() // 1_000
+    definition = await bench.registry.change(
+        stream, lambda known: replace(known, retention_hours=hours, raised_ms=now_ms)
+    )
+    return bench.registry.stream(definition)
+
+
+def _let_it_take_long(bench: Bench, hours: int, raised_to: int) -> None:
+    """What is stored is re-stamped for some hours, at whose beginning the retention is raised."""
+    restamp = bench.engine.restamp
+
+    async def restamp_slowly(stream: Stream, shard: Shard) -> None:
+        bench.engine.restamp = restamp  # type: ignore[method-assign]
+        await _raised(bench, stream, raised_to)
+        bench.clock.advance(hours * 3_600)
+        await restamp(stream, shard)
+
+    bench.engine.restamp = restamp_slowly  # type: ignore[method-assign]
+
+
+def test_a_retention_that_is_raised_during_upkeep_keeps_what_was_to_be_trimmed(
+    bench: Bench,
+) -> None:
+    async def scenario() -> None:
+        stream = await _raised(bench, await bench.create(), 100)
+        await bench.put(stream, stream.shards[0], "old")
+        await bench.put(stream, stream.shards[0], "last")
+        bench.clock.advance(25 * 3_600)
+        now_ms = bench.clock.now_us() // 1_000
+        await bench.registry.change(stream, lambda known: with_retention_lowered(known, 24, now_ms))
+        stream = await _raised(bench, stream, 26)
+        _let_it_take_long(bench, 3, raised_to=100)
+        await bench.upkeep.step()
+        assert len(await bench.slots(stream, 0)) == 2
+
+    asyncio.run(scenario())
+
+
+def test_a_retention_that_is_raised_during_upkeep_keeps_closed_shards(bench: Bench) -> None:
+    async def scenario() -> None:
+        stream = await bench.create()
+        await bench.put(stream, stream.shards[0], "old")
+        await bench.registry.reshard(stream, split_first)
+        bench.clock.advance(23 * 3_600)
+        await _raised(bench, stream, 24)
+        _let_it_take_long(bench, 3, raised_to=100)
+        await bench.upkeep.step()
+        kept = await bench.registry.read(*WHERE)
+        assert kept is not None
+        assert [shard.number for shard in kept.shards] == [0, 1, 2, 3]
 
     asyncio.run(scenario())

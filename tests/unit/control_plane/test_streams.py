@@ -83,7 +83,7 @@ def bench() -> Bench:
     return Bench()
 
 
-def _split_first(definition: StreamDefinition) -> Resharding:
+def split_first(definition: StreamDefinition) -> Resharding:
     shard = next(shard for shard in definition.shards if shard.is_open)
     middle = (shard.first_hash + shard.last_hash) // 2
     return shard_map.split(shard, middle, definition.next_shard)
@@ -166,7 +166,7 @@ def test_a_split_ends_the_parent_and_begins_its_children(bench: Bench) -> None:
     async def scenario() -> StreamDefinition:
         stream = await bench.create()
         await bench.put(stream, stream.shards[0], "before")
-        definition = await bench.registry.reshard(stream, _split_first)
+        definition = await bench.registry.reshard(stream, split_first)
         with pytest.raises(ShardClosedError):
             await bench.put(stream, stream.shards[0], "after")
         page = await bench.engine.read(stream, stream.shards[0], Place(1), records_max=10)
@@ -192,7 +192,7 @@ def test_a_change_that_was_cut_off_is_completed_by_whoever_comes(bench: Bench) -
     async def scenario() -> Stream:
         stream = await bench.create()
         with pytest.raises(CellUnavailableError):
-            await bench.another(failing).reshard(stream, _split_first)
+            await bench.another(failing).reshard(stream, split_first)
         return await bench.registry.renewed(stream)
 
     stream = bench.run(scenario())
@@ -204,7 +204,7 @@ def test_upkeep_completes_what_nobody_comes_for(bench: Bench) -> None:
         stream = await bench.create()
         definition = await bench.registry.read(*WHERE)
         assert definition is not None
-        plan = _split_first(definition)
+        plan = split_first(definition)
         await bench.registry.change(stream, lambda known: replace(known, resharding=plan))
         await bench.upkeep.step()
         return await bench.registry.find(*WHERE)
@@ -218,7 +218,7 @@ def test_one_change_at_a_time(bench: Bench) -> None:
     async def scenario() -> list[object]:
         stream = await bench.create(shards=4)
         return await asyncio.gather(
-            *(bench.registry.reshard(stream, _split_first) for _ in range(2)),
+            *(bench.registry.reshard(stream, split_first) for _ in range(2)),
             return_exceptions=True,
         )
 
@@ -234,7 +234,7 @@ def test_one_change_at_a_time(bench: Bench) -> None:
 def test_closed_shards_are_forgotten_when_their_records_have_long_expired(bench: Bench) -> None:
     async def scenario() -> list[int]:
         stream = await bench.create()
-        await bench.registry.reshard(stream, _split_first)
+        await bench.registry.reshard(stream, split_first)
         bench.clock.advance(DAY_S + shard_map.FORGOTTEN_AFTER_S - 60)
         await bench.upkeep.step()
         kept = await bench.registry.read(*WHERE)
@@ -271,7 +271,7 @@ def test_offsets_in_shards_that_are_forgotten_are_removed(bench: Bench) -> None:
                 streams=(beginning(stream, position),),
             )
             uids.append((await bench.groups.positions.create(wanted, [stream], position)).uid)
-        await bench.registry.reshard(stream, _split_first)
+        await bench.registry.reshard(stream, split_first)
         bench.clock.advance(DAY_S + shard_map.FORGOTTEN_AFTER_S - 60)
         await bench.upkeep.step()
         assert [await offsets(uid) for uid in uids] == [[b"0", b"1"]] * 2
