@@ -10,6 +10,7 @@ from control_plane.core import shard_map
 from control_plane.core.stream_definition import StreamDefinition
 from control_plane.last_known import LAST_KNOWN_US_MAX
 from control_plane.streams import StreamRegistry, place_of
+from data_plane.core.errors import STREAM_NOT_FOUND, RefusedError
 from data_plane.ports import CellUnavailableError, Clock
 from data_plane.streams.engine import Streams
 
@@ -58,6 +59,10 @@ class StreamUpkeep:
                 await self._look_after(definition)
             except CellUnavailableError as error:
                 failure = error
+            except RefusedError as refusal:
+                if refusal.fault is not STREAM_NOT_FOUND:
+                    raise
+                # It was deleted meanwhile.
             if is_late():
                 left = place_of(definition)
                 break

@@ -9,6 +9,7 @@ import pytest
 from control_plane.core.stream_definition import with_retention_lowered
 from data_plane.core.stream import Shard, Stream
 from data_plane.ports import Key
+from data_plane.stored import keys
 from data_plane.streams.reading import Place
 from tests.unit.control_plane.test_streams import DAY_S, WHERE, Bench, split_first
 
@@ -118,5 +119,26 @@ def test_a_retention_that_is_raised_during_upkeep_keeps_closed_shards(bench: Ben
         kept = await bench.registry.read(*WHERE)
         assert kept is not None
         assert [shard.number for shard in kept.shards] == [0, 1, 2, 3]
+
+    asyncio.run(scenario())
+
+
+def test_upkeep_goes_on_behind_a_stream_that_is_deleted_meanwhile(bench: Bench) -> None:
+    async def scenario() -> None:
+        first = await bench.create()
+        second = await bench.create("later")
+        await _raised(bench, first, 48)
+        restamp = bench.engine.restamp
+
+        async def deleted(stream: Stream, shard: Shard) -> None:
+            bench.engine.restamp = restamp  # type: ignore[method-assign]
+            await bench.registry.delete(first)
+            await restamp(stream, shard)
+
+        bench.engine.restamp = deleted  # type: ignore[method-assign]
+        bench.clock.advance(20 * 60)
+        await bench.upkeep.step()
+        anchor = await bench.cell.get(keys.anchor(second.uid, 0))
+        assert anchor is not None
 
     asyncio.run(scenario())
