@@ -12,7 +12,12 @@ from control_plane.consumer_groups.registry import GroupRegistry, check_empty
 from control_plane.core import group_changes
 from control_plane.core.consumer_group import ConsumerGroup, GroupedStream, ShardKey, readable
 from control_plane.core.group_offset import GroupOffset
-from data_plane.core.errors import LIMIT_EXCEEDED, RESOURCE_IN_USE, RefusedError
+from data_plane.core.errors import (
+    LIMIT_EXCEEDED,
+    RESOURCE_IN_USE,
+    RefusedError,
+    stream_not_found,
+)
 from data_plane.core.limits import GROUP_SHARDS_MAX
 from data_plane.core.stream import Shard, Stream
 from data_plane.streams.lag import Lag
@@ -160,7 +165,7 @@ class Positions:
         def begun(known: ConsumerGroup) -> ConsumerGroup:
             for stream, number in shards:
                 at = known.position_of(stream.name)
-                if at is None:
+                if at is None or known.streams[at].uid != stream.uid:
                     continue
                 one = known.streams[at]
                 read = one._replace(first=one.first | {number}, done=one.done - {number})
@@ -248,6 +253,11 @@ class Positions:
             for offset in await self._find(stream, [number], position)
         ]
         fenced = await self._registry.fence(group, begun)
+        for stream, _ in shards:
+            # Of one that was made anew these offsets are not.
+            at = fenced.position_of(stream.name)
+            if at is not None and fenced.streams[at].uid != stream.uid:
+                raise stream_not_found(stream.name, stream.account)
         calls = [
             self._offsets.reset(fenced, ShardKey(at, number), offset)
             for (stream, number), offset in zip(shards, offsets, strict=True)
