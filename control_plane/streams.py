@@ -357,7 +357,13 @@ class StreamRegistry:
     async def complete(self, stream: Stream) -> StreamDefinition:
         """Go on with a change of the shards that somebody has begun, if there is one."""
         changes = self._streams.changes
-        definition = _decoded(stream, await self._cell.get(_key_of(stream)))
+        item = await self._cell.get(_key_of(stream))
+        try:
+            definition = _decoded(stream, item)
+        except RefusedError:
+            # There may be another one by now, which is to be found.
+            self._streams.changed((stream.account, stream.region, stream.name))
+            raise
         if definition.resharding is None:
             self._note_read(definition, changes)
             return definition

@@ -2,11 +2,15 @@
 
 import asyncio
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+from control_plane.core.definition import Definition
 from control_plane.core.stream_definition import with_retention_lowered
+from control_plane.core.stream_queue import POSITION, STREAM_ARN
+from control_plane.operations.queue_messages import QueueMessages
+from control_plane.operations.queue_over_stream import over_stream
 from data_plane.core.stream import Shard, Stream
 from data_plane.ports import Key
 from data_plane.stored import keys
@@ -140,5 +144,29 @@ def test_upkeep_goes_on_behind_a_stream_that_is_deleted_meanwhile(bench: Bench) 
         await bench.upkeep.step()
         anchor = await bench.cell.get(keys.anchor(second.uid, 0))
         assert anchor is not None
+
+    asyncio.run(scenario())
+
+
+class _FromNow:
+    """Messages of queues that begin with what comes."""
+
+    def starting_us(self, *_: object) -> int:
+        return 1
+
+
+def test_a_queue_is_made_over_the_stream_that_is_there_and_not_a_former_one(bench: Bench) -> None:
+    async def scenario() -> None:
+        stream = await bench.create()
+        elsewhere = bench.another(bench.engine)
+        assert await elsewhere.find(*WHERE) == stream
+        anew = await _made_anew(bench, stream)
+        attributes = {STREAM_ARN: stream.arn, POSITION: "LATEST"}
+        wanted = Definition(
+            *WHERE[:2], "readers", "ffee112233445566", "a", 0, 0, attributes=attributes
+        )
+        messages = cast(QueueMessages, _FromNow())
+        made = await over_stream(wanted, elsewhere, messages, bench.clock.now_us())
+        assert made.stream_uid == anew.uid
 
     asyncio.run(scenario())
