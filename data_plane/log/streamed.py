@@ -35,9 +35,16 @@ async def records(desk: Desk, queue: Queue) -> int:
 
 
 async def purge(desk: Desk, queue: Queue) -> int:
-    """A stamp that all records have at most which are there now. Raises CellUnavailableError."""
+    """A stamp that all records have at most which are there now, and none that comes later.
+
+    Stamps of a shard that was just made are some seconds ahead: as long this waits. Raises
+    CellUnavailableError.
+    """
     if desk.sources is None:
         raise CellUnavailableError("this front end serves no queues over streams")
     present_us = cell_of(desk.cells, queue).now_us()
     stream = await desk.sources.stream_of(queue)
-    return max(present_us, 0 if stream is None else await desk.sources.last_stamp_us(stream))
+    last_us = 0 if stream is None else await desk.sources.last_stamp_us(stream)
+    if last_us >= present_us:
+        await desk.waits.sleep_until(desk.clock.now_us() + last_us - present_us + 1)
+    return max(present_us, last_us)

@@ -9,6 +9,7 @@ from data_plane.core.receipt_handle import decode
 from data_plane.core.record import OutgoingRecord, PutCall
 from data_plane.core.stream import HASH_KEY_MAX, Shard
 from data_plane.ports import Key
+from data_plane.runtime.event_loop import EventLoopWaits
 from data_plane.stored import keys, shelf
 from tests.unit.data_plane.streams.queue_bench import QueueBench
 
@@ -233,3 +234,29 @@ def test_many_queues_over_a_stream_have_no_more_at_hand_than_a_few(
             bench.clock.advance(31)
 
     bench.run(story())
+
+
+def test_a_purge_passes_over_nothing_that_is_put_after_it(
+    bench: QueueBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Stamps of shards that were just made are some seconds ahead of those of others."""
+
+    async def sleep_until(_waits: EventLoopWaits, time_us: int) -> None:
+        bench.clock.time_us = time_us
+
+    monkeypatch.setattr(EventLoopWaits, "sleep_until", sleep_until)
+
+    async def found() -> list[str]:
+        await bench.put("before")
+        await bench.split(0)
+        first = bench.stream.open_shards[0]
+        records = {0: OutgoingRecord("k", b"before, too")}
+        await bench.streams.put(bench.stream, first, records, PutCall())
+        purged_us = await bench.log.purge(bench.queue)
+        bench.queue = replace(bench.queue, purged_us=purged_us)
+        other = bench.stream.open_shards[-1]
+        records = {0: OutgoingRecord("k", b"after")}
+        await bench.streams.put(bench.stream, other, records, PutCall())
+        return await bench.drain()
+
+    assert bench.run(found()) == ["after"]
