@@ -82,7 +82,8 @@ class StreamUpkeep:
             await self._trim(definition)
             definition = await self._as_now(definition)
         stream = self._registry.stream(definition)
-        left = partial(shard_map.forgotten, now_us=self._clock.now_us(), kept_s=stream.kept_s)
+        expired_us = self._registry.removable_us(definition)
+        left = partial(shard_map.forgotten, expired_us=expired_us)
         gone = set(definition.shards).difference(left(definition.shards))
         if gone:
             # First: of a shard that is not known any more nobody knows the offsets.

@@ -24,6 +24,7 @@ from control_plane.definition_room import DefinitionCount, text_bytes
 from control_plane.last_known import LastKnown, Seen
 from control_plane.recent_items import FromCell, RecentItems
 from control_plane.registry import Placing, RoomForDefinitions
+from data_plane.core.cell_clock import eras_of
 from data_plane.core.errors import (
     INTERNAL_FAILURE,
     LIMIT_EXCEEDED,
@@ -43,6 +44,7 @@ ATTEMPTS_MAX: Final = 8
 _LEADS: Final = "I|"
 _TIME: Final = 8
 _PAGE: Final = 100
+_HOUR_US: Final = 3_600_000_000
 _NONCE_BYTES: Final = 8
 _UID_BYTES: Final = 8
 _Name = tuple[str, str, str]
@@ -335,8 +337,7 @@ class StreamRegistry:
             check_active(definition, self._clock.now_us())
             planned = plan(definition)
             if planned is not None:
-                now_us, kept_s = self._clock.now_us(), self.stream(definition).kept_s
-                kept = shard_map.forgotten(definition.shards, now_us, kept_s)
+                kept = shard_map.forgotten(definition.shards, self.removable_us(definition))
                 _check_kept(definition, len([*kept, *planned.children]))
             return replace(definition, resharding=planned)
 
@@ -353,6 +354,17 @@ class StreamRegistry:
     def horizon_us(self, definition: StreamDefinition) -> int:
         """The last stamp of what has expired of the stream, as this definition has it."""
         return self._logs.horizon_us(self.stream(definition))
+
+    def readable_above_us(self, definition: StreamDefinition) -> int:
+        """The last stamp of what nobody reads any more, by the clock of this server."""
+        span_us = definition.retention_hours * _HOUR_US
+        past_us = eras_of(self._clock).before_us(self._clock.now_us(), span_us)
+        return max(past_us, definition.expired_us)
+
+    def removable_us(self, definition: StreamDefinition) -> int:
+        """The last stamp of what may go for good: a clock that was ahead may have been wrong."""
+        eras, now_us = eras_of(self._clock), self._clock.now_us()
+        return eras.before_us(now_us, definition.hours_kept * _HOUR_US) - eras.kept_us(now_us)
 
     async def complete(self, stream: Stream) -> StreamDefinition:
         """Go on with a change of the shards that somebody has begun, if there is one."""
@@ -380,13 +392,13 @@ class StreamRegistry:
             number: await self._logs.close(stream, by_number[number])
             for number in resharding.parents
         }
-        now_us = self._clock.now_us()
+        removable_us = self.removable_us(definition)
 
         def done(present: StreamDefinition) -> StreamDefinition:
             if present.resharding != resharding:
                 return present  # Somebody else was faster.
             shards = shard_map.carried_out(present.shards, resharding, ended_us)
-            kept = shard_map.forgotten(shards, now_us, stream.kept_s)
+            kept = shard_map.forgotten(shards, removable_us)
             return self.updating(replace(present, shards=kept, resharding=None))
 
         return await self.change(definition, done)

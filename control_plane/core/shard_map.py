@@ -113,12 +113,12 @@ def carried_out(
     return tuple(sorted(after.values()))
 
 
-def forgotten(shards: Sequence[Shard], now_us: int, kept_s: int) -> tuple[Shard, ...]:
-    """The shards without those whose records, which are kept for so long, have long expired.
+def forgotten(shards: Sequence[Shard], expired_us: int) -> tuple[Shard, ...]:
+    """The shards without those whose records, all up to this stamp, have long expired.
 
     What a shard that stays says of its parents stays: clients see where it comes from.
     """
-    horizon_us = now_us - (kept_s + FORGOTTEN_AFTER_S) * _US_PER_S
+    horizon_us = expired_us - FORGOTTEN_AFTER_S * _US_PER_S
     return tuple(one for one in shards if one.is_open or one.closed_us > horizon_us)
 
 

@@ -19,8 +19,6 @@ from data_plane.protocol.stream_shapes import (
 SHARDS_MAX: Final = 100
 """Shards on a page."""
 
-_HOUR_S: Final = 3_600
-
 
 def describe_stream(registry: StreamRegistry) -> Operation:
     """The operation on this registry."""
@@ -32,7 +30,7 @@ def describe_stream(registry: StreamRegistry) -> Operation:
         definition = await definition_of(registry, call)
         shards = [
             shard
-            for shard in listed(definition, definition.retention_hours * _HOUR_S, call.now_us)
+            for shard in listed(definition, registry.readable_above_us(definition))
             if shard.number >= first
         ]
         limit = min(call.params.get("Limit", SHARDS_MAX), SHARDS_MAX)

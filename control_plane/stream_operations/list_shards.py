@@ -19,8 +19,6 @@ from data_plane.protocol.stream_shapes import LIST_SHARDS_INPUT, LIST_SHARDS_OUT
 
 SHARDS_MAX: Final = 1_000
 _SCOPE: Final = "shards "
-_HOUR_S: Final = 3_600
-_US_PER_S: Final = 1_000_000
 _NOT_WITH_TOKEN: Final = ("StreamName", "ExclusiveStartShardId", "StreamCreationTimestamp")
 
 
@@ -30,8 +28,9 @@ def list_shards(registry: StreamRegistry) -> Operation:
 
     async def perform(call: Call) -> Params:
         first, wanted, definition = await _asked_for(registry, seal, call)
+        horizon_us = registry.readable_above_us(definition)
         shards = [
-            shard for shard in _filtered(definition, wanted, call.now_us) if shard.number >= first
+            shard for shard in _filtered(definition, wanted, horizon_us) if shard.number >= first
         ]
         limit = min(call.params.get("MaxResults", SHARDS_MAX), SHARDS_MAX)
         output: dict[str, object] = {"Shards": [shard_description(one) for one in shards[:limit]]}
@@ -110,10 +109,8 @@ def _check_filter(wanted: dict[str, Any], name: StreamName) -> None:
         raise RefusedError(INVALID_ARGUMENT, f"Timestamp must be specified when Type is {kind}.")
 
 
-def _filtered(definition: StreamDefinition, wanted: dict[str, Any], now_us: int) -> list[Shard]:
-    retention_s = definition.retention_hours * _HOUR_S
-    shards = listed(definition, retention_s, now_us)
-    horizon_us = max(now_us - retention_s * _US_PER_S, definition.expired_us)
+def _filtered(definition: StreamDefinition, wanted: dict[str, Any], horizon_us: int) -> list[Shard]:
+    shards = listed(definition, horizon_us)
     time_us = max(wanted.get("Timestamp") or 0, 0) * 1_000
     match wanted.get("Type"):
         case "AFTER_SHARD_ID":

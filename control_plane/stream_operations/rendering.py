@@ -66,10 +66,9 @@ def shard_description(shard: Shard) -> dict[str, Any]:
     return output
 
 
-def listed(stream: Stream | StreamDefinition, retention_s: int, now_us: int) -> list[Shard]:
+def listed(stream: Stream | StreamDefinition, expired_us: int) -> list[Shard]:
     """The shards that have records, or may get some: not those whose records have long expired."""
-    since_us = max(now_us - retention_s * 1_000_000, stream.expired_us)
-    return list(shard_map.forgotten(stream.shards, now_us, (now_us - since_us) // 1_000_000))
+    return list(shard_map.forgotten(stream.shards, expired_us))
 
 
 def strategy(*, spreads: bool) -> str:
