@@ -363,8 +363,8 @@ class StreamRegistry:
 
     def removable_us(self, definition: StreamDefinition) -> int:
         """The last stamp of what may go for good: a clock that was ahead may have been wrong."""
-        eras, now_us = eras_of(self._clock), self._clock.now_us()
-        return eras.before_us(now_us, definition.hours_kept * _HOUR_US) - eras.kept_us(now_us)
+        span_us = definition.hours_kept * _HOUR_US
+        return eras_of(self._clock).removable_us(self._clock.now_us(), span_us)
 
     async def complete(self, stream: Stream) -> StreamDefinition:
         """Go on with a change of the shards that somebody has begun, if there is one."""

@@ -127,6 +127,10 @@ class Eras:
                 return max(latest_us, era.boundary_us)
         return max(until_us + self._eras[-1].shift_us, self._eras[-1].boundary_us)
 
+    def removable_us(self, now_us: int, span_us: int) -> int:
+        """As `before_us`, of what may go for good: not what a clock takes for old that is ahead."""
+        return self.before_us(now_us, span_us) - self.kept_us(now_us)
+
     def younger_us(self) -> int:
         """By how much things of any era may be younger than cell time says."""
         return max(0, *(self.shift_us - era.shift_us for era in self._eras))

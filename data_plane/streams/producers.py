@@ -106,7 +106,7 @@ def _make_room(at: Access, producers: dict[bytes, Produced]) -> None:
 
 def _is_over(at: Access, one: Produced, now_us: int) -> bool:
     """Whether nobody can read any more what it has put."""
-    return one.stamp_us // 1_000_000 + at.stream.kept_s < now_us // 1_000_000
+    return one.stamp_us < at.log.eras.removable_us(now_us, at.stream.kept_s * 1_000_000)
 
 
 def attributes(

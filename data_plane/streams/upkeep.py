@@ -28,9 +28,7 @@ async def trim(at: Access) -> None:
     all are left to their own time to live.
     """
     kept_us = (at.stream.kept_s + TTL_SLACK_S) * 1_000_000
-    eras, now_us = at.log.eras, at.cell.now_us()
-    # Not what only a clock that is ahead takes for past.
-    past_us = eras.before_us(now_us, kept_us) - eras.kept_us(now_us)
+    past_us = at.log.eras.removable_us(at.cell.now_us(), kept_us)
     after = b""
     while page := await at.cell.query(at.log.slots, after=after, limit=QUERY_PAGE):
         past = [

@@ -9,10 +9,11 @@ from control_plane.consumer_groups.groups import consumer_groups
 from control_plane.core.stream_definition import with_retention_lowered
 from control_plane.stream_upkeep import StreamUpkeep
 from control_plane.streams import StreamRegistry
-from data_plane.core.record import OutgoingRecord, PutCall
+from data_plane.core.record import STORED_BEFORE, Numbered, OutgoingRecord, Put, PutCall
 from data_plane.core.stream import Stream
 from data_plane.memory.cell import MemoryCell
 from data_plane.runtime.event_loop import EventLoopWaits
+from data_plane.streams.bounds import PRODUCER_SLOTS_MAX
 from data_plane.streams.engine import Streams
 from data_plane.streams.reading import Place
 from tests.unit.control_plane.test_streams import WHERE, split_first
@@ -130,5 +131,28 @@ def test_nothing_is_trimmed_for_an_hour_where_a_clock_may_be_ahead(service: Serv
         service.machine.wrong_us = 0
         service.passes(MINUTE_US)
         assert await service.texts() == [b"one", b"two"]
+
+    asyncio.run(scenario())
+
+
+def test_numbers_of_producers_stay_where_a_clock_was_ahead(service: Service) -> None:
+    async def put(stream: Stream, producer: bytes, number: int) -> Put:
+        records = {0: OutgoingRecord("k", b"%d" % number)}
+        numbered = Numbered(producer * 16, 0, [number])
+        outcome = await service.engine.put(stream, stream.shards[0], records, PutCall(), numbered)
+        assert outcome.failure is None
+        return outcome.stored[0]
+
+    async def scenario() -> None:
+        stream = await service.create()
+        await put(stream, b"a", 1)
+        service.start_again(DAY_US)
+        service.passes(MINUTE_US)
+        for number in range(PRODUCER_SLOTS_MAX + 1):
+            await put(stream, b"b", number)
+        service.machine.wrong_us = 0
+        service.passes(MINUTE_US)
+        service.open()
+        assert await put(stream, b"a", 1) is STORED_BEFORE
 
     asyncio.run(scenario())
