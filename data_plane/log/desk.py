@@ -2,7 +2,7 @@
 
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from data_plane.core.eras import ONE_TIME
 from data_plane.core.errors import queue_does_not_exist
@@ -68,6 +68,7 @@ class Desk:
         self.dropped: OrderedDict[str, None] = OrderedDict()
         self.learnt: OrderedDict[str, tuple[Generation, ...]] = OrderedDict()
         self.in_flight: OrderedDict[str, InFlight] = OrderedDict()
+        self.streams_met: OrderedDict[str, Stream] = OrderedDict()
         self.as_read: OrderedDict[str, tuple[Queue, Stream, Queue]] = OrderedDict()
         self.damaged_segments = 0
         self._tokens_given = 0
@@ -117,6 +118,15 @@ class Desk:
             if len(self.learnt) > PARTITIONS_MAX:
                 self.learnt.popitem(last=False)
 
+    def meet(self, stream: Stream) -> None:
+        """A stream was looked up; the newest definition of each is remembered."""
+        met = self.streams_met.get(stream.uid)
+        if met is None or met.version <= stream.version:
+            self.streams_met[stream.uid] = stream
+        self.streams_met.move_to_end(stream.uid)
+        if len(self.streams_met) > PARTITIONS_MAX:
+            self.streams_met.popitem(last=False)
+
     def in_flight_of(self, queue: Queue) -> InFlight:
         """What this front end knows of how many messages of a queue are in flight."""
         found = self.in_flight.setdefault(queue.uid, InFlight())
@@ -164,9 +174,17 @@ class Access:
         """What decides which messages are over: what is passed over so is gone for good.
 
         One call may go by an older definition than others have met. A stream's retention is asked
-        for anew by each look.
+        for anew by each look, and when a page was read.
         """
-        return self.queue if self.queue.reads_stream else self.partition.queue
+        if not self.queue.reads_stream:
+            return self.partition.queue
+        met = self.desk.streams_met.get(self.queue.stream_uid)
+        if met is None:
+            return self.queue
+        kept = (met.retention_s, met.expired_us)
+        if kept == (self.queue.retention_s, self.queue.expired_us):
+            return self.queue
+        return replace(self.queue, retention_s=met.retention_s, expired_us=met.expired_us)
 
     @property
     def over_us(self) -> int:

@@ -62,8 +62,20 @@ async def read_by(desk: Desk, queue: Queue) -> Queue:
     return queue if stream is None else _as_known(desk, queue, stream)
 
 
+async def meet_stream(desk: Desk, queue: Queue) -> None:
+    """See for how long the stream that the queue reads keeps records by now.
+
+    Raises CellUnavailableError.
+    """
+    if queue.reads_stream and desk.sources is not None:
+        stream = await desk.sources.stream_of(queue)
+        if stream is not None:
+            desk.meet(stream)
+
+
 def _as_known(desk: Desk, queue: Queue, stream: Stream) -> Queue:
     """As `as_read`; made once for all calls by the same definitions."""
+    desk.meet(stream)
     known = desk.as_read.get(queue.uid)
     if known is None or known[0] is not queue or known[1] is not stream:
         known = desk.as_read[queue.uid] = (queue, stream, as_read(queue, stream))

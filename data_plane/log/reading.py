@@ -17,6 +17,7 @@ from data_plane.log.bounds import (
 )
 from data_plane.log.desk import Access
 from data_plane.log.held_slots import Held
+from data_plane.log.layers import meet_stream
 from data_plane.log.reader import Block, Pending, Reader
 from data_plane.log.slots import END, Slot, generation_after, read_slot
 from data_plane.log.sources import Piece
@@ -55,6 +56,8 @@ async def _fetch(at: Access) -> bool:
     # Where much is read and nothing found, more at once gets past it.
     limit = FETCH_ITEMS_MAX if reader.pending_count < FETCH_ITEMS_MAX else QUERY_PAGE
     slots = await slots_behind(at, reader.skip(), limit)
+    # Meanwhile records may have been given more time.
+    await meet_stream(at.desk, at.queue)
     states, collected = await _states_of_new(at, slots)
     reader.absorb(at.newest, slots, states, asked_us, collected)
     reader.read_us = asked_us
