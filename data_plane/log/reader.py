@@ -124,8 +124,7 @@ class Reader:
         self.low_written = 0
         self.low_doubted: int | None = None
         self.ranges: list[tuple[int, int]] = []
-        self.passed_messages = 0
-        self.refreshed_us = 0
+        self.passed_messages = self.refreshed_us = 0
         self.looked_behind = 0
         self.delay_s = 0
         self.end: Slot | None = None
