@@ -13,9 +13,10 @@ from data_plane.operations.stream_address import KnownStreams, StreamName, on_st
 from data_plane.protocol.operation import Permission
 
 _ACTION = "GetRecords"
+"""What a caller has to be allowed to do with a stream who makes a queue of its records."""
+
 _LOOKS = 2
 """Another stream may have the name of the one that was known."""
-"""What a caller has to be allowed to do with a stream who makes a queue of its records."""
 
 
 async def over_stream(

@@ -8,7 +8,6 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Protocol, TypeVar, cast
 
-from data_plane.core.deadline import deadline_at_most
 from data_plane.log.bounds import APPEND_AGE_US_MAX, TAIL_AGE_US_MAX
 from data_plane.ports import (
     ITEM_ABSENT,
@@ -181,9 +180,7 @@ async def put_next(  # noqa: PLR0913, PLR0917 - a slot, where it goes, and what 
     tail.unsure = True
     asked_us = at.cell.now_us()
     put = at.cell.put(key, attributes, ITEM_ABSENT, tallies)
-    # Who sends it much later than that may find a slot free that was collected.
-    with deadline_at_most(at.now_us() + tail.seen_us + APPEND_AGE_US_MAX - asked_us):
-        written = await put if beside is None else await _both(at, put, beside())
+    written = await put if beside is None else await _both(at, put, beside())
     if not written.applied and (written.before or {}).get("w") != attributes["w"]:
         return False
     came_us = written.time_ms * 1000

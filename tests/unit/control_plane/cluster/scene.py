@@ -1,11 +1,13 @@
 """Cells in memory and a registry beside them; acts that are cut off, and two that take turns."""
 
+import json
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
 from contextvars import copy_context
 from typing import Any, Final, TypeVar
 
 from control_plane.cluster.cluster import Cluster
 from control_plane.cluster.observation import Options
+from control_plane.cluster.tasks import perform
 from control_plane.places.items import (
     EMBEDDED,
     CellRecord,
@@ -186,3 +188,23 @@ class Scene:
                 context.run(work.send, None)
             except StopIteration:
                 del left[at]
+
+
+async def execute(cluster: Cluster) -> list[dict[str, Any]]:
+    """What the state machine does, with all values as JSON."""
+
+    async def task(**event: Any) -> dict[str, Any]:
+        answer = await perform(json.loads(json.dumps(event)), cluster, cluster.clock.now_us())
+        assert answer is not None
+        return answer
+
+    observed = (await task(task="observe"))["observed"]
+    results = []
+    for action in (await task(task="plan", observed=observed))["tasks"]:
+        result: dict[str, Any] = {"task": action, "more": True}
+        while result["more"]:
+            result = {"task": action, **await task(**result)}
+        results.append(result)
+    verified = await task(task="verify", results=results)
+    assert verified["met"], verified
+    return results

@@ -30,7 +30,7 @@ from data_plane.ports import CellUnavailableError, Key
 from data_plane.replication.copying import Position
 from data_plane.replication.placement import partition_of
 from data_plane.stored.keys import log_partitions, partitions, states
-from tests.unit.control_plane.cluster.scene import SECOND_US, Cut, Scene
+from tests.unit.control_plane.cluster.scene import SECOND_US, Cut, Scene, execute
 from tests.unit.repeatable import SeededEntropy
 
 ROUNDS_MAX: Final = 20
@@ -46,26 +46,6 @@ DAY_S: Final = 86_400
 
 def fails(scene: Scene, for_s: float = 5) -> CellSeen:
     return CellSeen(answers=False, since_us=scene.clock.now_us() - round(for_s * SECOND_US))
-
-
-async def execute(cluster: Cluster) -> list[dict[str, Any]]:
-    """What the state machine does, with all values as JSON."""
-
-    async def task(**event: Any) -> dict[str, Any]:
-        answer = await perform(json.loads(json.dumps(event)), cluster, cluster.clock.now_us())
-        assert answer is not None
-        return answer
-
-    observed = (await task(task="observe"))["observed"]
-    results = []
-    for action in (await task(task="plan", observed=observed))["tasks"]:
-        result: dict[str, Any] = {"task": action, "more": True}
-        while result["more"]:
-            result = {"task": action, **await task(**result)}
-        results.append(result)
-    verified = await task(task="verify", results=results)
-    assert verified["met"], verified
-    return results
 
 
 # What the world is like, and what it is to become.
@@ -385,21 +365,6 @@ def test_only_a_group_without_queues_is_forced_to_give_up_more(scene: Scene) -> 
     assert (scene.members("g3.06"), scene.members("g3.07")) == ("bc", "abc")
 
 
-def test_a_member_is_released_only_while_those_that_stay_answer(scene: Scene) -> None:
-    """What was planned waits behind copies that take hours."""
-    scene.place("g1.06", "ac", factor=1)
-    scene.cells["c"].down = True
-    assert outcome(scene, Release("g1.06", 1, "a")) == LATE
-    assert scene.members("g1.06") == "ac"
-    scene.cells["c"].down = False
-    assert outcome(scene, Release("g1.06", 1, "a")) == DONE
-    scene.cells["c"].down = True
-    assert outcome(scene, Release("g1.06", 1, "a")) == DONE  # it is done
-    # One that joins has nothing that others lack.
-    assert outcome(scene, Admit("g1.06", 2, "b")) == DONE
-    assert outcome(scene, Release("g1.06", 3, "b")) == DONE
-
-
 @pytest.mark.parametrize("state", [DRAINING, FAILED, REMOVED])
 def test_what_an_operator_says_of_a_cell_meanwhile_stays(state: str) -> None:
     for seed in range(30):
@@ -486,30 +451,6 @@ def test_a_removal_is_told_in_the_observation(scene: Scene) -> None:
     assert answer is not None
     told = answer["observed"]["removal"]
     assert Removal(**told) == Removal("a", scene.clock.now_us())
-
-
-def test_without_front_ends_a_cell_is_asked_until_it_counts_as_down(scene: Scene) -> None:
-    scene.cells["b"].down = True
-    (result,) = scene.run(execute(scene.cluster))
-    assert result["task"]["act"] == "take_out"
-    assert scene.members(GROUP) == "ac"
-
-
-def test_where_front_ends_are_divided_a_cell_is_asked_until_it_counts_as_down(
-    scene: Scene,
-) -> None:
-    scene.clock.advance(60)
-    now_us = scene.clock.now_us()
-    for name, cells in (
-        ("f", {"b": fails(scene)}),
-        ("g", {"b": CellSeen(answers=True, since_us=0)}),
-    ):
-        scene.run(scene.places.beat(Heartbeat(name, now_us, cells)))
-    assert scene.run(execute(scene.cluster)) == []
-    scene.cells["b"].down = True
-    (result,) = scene.run(execute(scene.cluster))
-    assert result["task"]["act"] == "take_out"
-    assert scene.members(GROUP) == "ac"
 
 
 def test_a_task_of_others_is_left_to_them(scene: Scene) -> None:

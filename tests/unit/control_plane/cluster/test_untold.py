@@ -27,8 +27,7 @@ from data_plane.runtime.event_loop import EventLoopWaits
 from data_plane.stored.bounds import STATE_TTL_SLACK_S
 from data_plane.stored.keys import segments, states
 from data_plane.stored.merging import lacking
-from tests.unit.control_plane.cluster.scene import SECOND_US, Scene, SceneCell
-from tests.unit.control_plane.cluster.test_acting import execute
+from tests.unit.control_plane.cluster.scene import SECOND_US, Scene, SceneCell, execute
 
 GROUP: Final = "g3.05"
 SENT: Final = [str(number) for number in range(10)]

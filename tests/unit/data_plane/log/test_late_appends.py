@@ -9,14 +9,11 @@ from typing import Any
 
 import pytest
 
-from data_plane.core.deadline import left_us
 from data_plane.log import bounds
 from data_plane.log.engine import Log
-from data_plane.memory.cell import MemoryCell
-from data_plane.ports import CellUnavailableError, DeadlinePassedError, Key, Written
+from data_plane.ports import Key
 from tests.unit.data_plane.log.conftest import Bench, bodies
 
-AGE_S = bounds.APPEND_AGE_US_MAX / 1_000_000
 LATER_S = bounds.COLLECT_AFTER_US // 1_000_000 + 1
 
 
@@ -63,42 +60,4 @@ def test_who_was_away_for_long_delivers_none(bench: Bench, knows: str) -> None:
         assert await bench.receive(log=away) == []
         assert await bench.receive(log=bench.front_end()) == []
 
-    bench.run(story())
-
-
-class SlowCell(MemoryCell):
-    """Begins puts of slots when so much time has gone by, as adapters do: not after a deadline."""
-
-    slow_s = 0.0
-
-    async def put(self, key: Key, *rest: Any, **more: Any) -> Written:
-        if key.partition.startswith("G|") and self.slow_s:
-            self.clock.advance(self.slow_s)
-            left = left_us(self.clock.now_us())
-            if left is not None and left <= 0:
-                raise DeadlinePassedError("it is too late")
-        return await super().put(key, *rest, **more)
-
-    def __init__(self, bench: Bench) -> None:
-        super().__init__(bench.clock)
-        self.clock = bench.clock
-
-
-def test_none_is_begun_that_would_come_too_late(bench: Bench) -> None:
-    bench.cell = cell = SlowCell(bench)
-    bench.log = bench.front_end()
-
-    async def story() -> None:
-        await bench.send("g:first")
-        cell.slow_s = AGE_S - 1
-        await bench.send("g:in time")
-        cell.slow_s = AGE_S + 1
-        with pytest.raises(CellUnavailableError):
-            await bench.send("g:late")
-        cell.slow_s = 0
-        assert await bench.drain() == ["first", "in time"]
-        await bench.send("g:late")
-        assert await bench.drain() == ["late"]
-
-    bench.queue = replace(bench.queue, retention_s=1_209_600)
     bench.run(story())

@@ -1,0 +1,64 @@
+"""Cells are asked once more before an act rests on what is known of them."""
+
+from typing import Any, Final
+
+import pytest
+
+from control_plane.cluster.acting import DONE, LATE, act
+from control_plane.cluster.actions import Admit, Release
+from control_plane.places.items import CellSeen, Heartbeat
+from tests.unit.control_plane.cluster.scene import SECOND_US, Scene, execute
+
+LATER_US: Final = 10**18
+GROUP: Final = "g3.05"
+
+
+@pytest.fixture
+def scene() -> Scene:
+    made = Scene("abcd")
+    made.place(GROUP, "abc")
+    return made
+
+
+def outcome(scene: Scene, action: Any) -> str:
+    return str(scene.run(act(scene.cluster, action, {}, LATER_US))["outcome"])
+
+
+def test_a_member_is_released_only_while_those_that_stay_answer(scene: Scene) -> None:
+    """What was planned waits behind copies that take hours."""
+    scene.place("g1.06", "ac", factor=1)
+    scene.cells["c"].down = True
+    assert outcome(scene, Release("g1.06", 1, "a")) == LATE
+    assert scene.members("g1.06") == "ac"
+    scene.cells["c"].down = False
+    assert outcome(scene, Release("g1.06", 1, "a")) == DONE
+    scene.cells["c"].down = True
+    assert outcome(scene, Release("g1.06", 1, "a")) == DONE  # it is done
+    # One that joins has nothing that others lack.
+    assert outcome(scene, Admit("g1.06", 2, "b")) == DONE
+    assert outcome(scene, Release("g1.06", 3, "b")) == DONE
+
+
+def test_without_front_ends_a_cell_is_asked_until_it_counts_as_down(scene: Scene) -> None:
+    scene.cells["b"].down = True
+    (result,) = scene.run(execute(scene.cluster))
+    assert result["task"]["act"] == "take_out"
+    assert scene.members(GROUP) == "ac"
+
+
+def test_where_front_ends_are_divided_a_cell_is_asked_until_it_counts_as_down(
+    scene: Scene,
+) -> None:
+    scene.clock.advance(60)
+    now_us = scene.clock.now_us()
+    failing = CellSeen(answers=False, since_us=now_us - 5 * SECOND_US)
+    for name, cells in (
+        ("f", {"b": failing}),
+        ("g", {"b": CellSeen(answers=True, since_us=0)}),
+    ):
+        scene.run(scene.places.beat(Heartbeat(name, now_us, cells)))
+    assert scene.run(execute(scene.cluster)) == []
+    scene.cells["b"].down = True
+    (result,) = scene.run(execute(scene.cluster))
+    assert result["task"]["act"] == "take_out"
+    assert scene.members(GROUP) == "ac"
