@@ -35,7 +35,7 @@ def test_something_is_dropped_in_these_universes(run: Run, monkeypatch: pytest.M
         return dropped
 
     monkeypatch.setattr(MemoryCell, "drop_superfluous", noted)
-    for seed in range(3):
+    for seed in range(10):
         run(seed)
     assert kinds == ({"B", "S", "T"} if run is run_dropping else {"G", "F", "U", "T"})
 
