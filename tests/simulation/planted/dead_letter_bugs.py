@@ -195,9 +195,9 @@ FIFO_DEAD_LETTER_BUGS: Final = (
     ),
     FifoRedriveBug(
         "copies stored behind what was not searched",
-        REDRIVEN,
+        ONCE | REDRIVEN,
         ((log_moving._Searched, "may", staticmethod(at_any_time)),),
-        79,
+        5964,
     ),
     FifoRedriveBug("moves not learnt", WAYS, ((Reader, "learn_lease", _no_move_learnt),), 242),
     FifoRedriveBug(
