@@ -328,9 +328,7 @@ class Registry:
             if not isinstance(state, Definition) or state.uid != queue.uid:
                 raise queue_does_not_exist()
             edited = edit(state)
-            if edited == state:
-                return None
-            return replace(edited, version=state.version + 1)
+            return None if edited == state else replace(edited, version=state.version + 1)
 
         stored = await self._compare_and_set(queue.account, queue.region, queue.name, changed)
         assert isinstance(stored, Definition)  # noqa: S101 - `changed` leaves nothing else
@@ -393,13 +391,13 @@ class Registry:
         Raises RefusedError (ServiceUnavailable) when others win the race every time.
         """
         key = _key(account, region, name)
-        nonce = self._entropy.random_bytes(_NONCE_BYTES)
+        nonce, changes = self._entropy.random_bytes(_NONCE_BYTES), self._queues.changes
         occupant = await self._cell.get(key)
         for _ in range(ATTEMPTS_MAX):
             state = _decoded(account, region, name, occupant)
             wanted = decide(state)
             if wanted is None:
-                self._note(account, region, name, state)
+                self._note(account, region, name, state, changes)
                 return state
             stored = replace(wanted, nonce=nonce)
             item = encode(stored) if isinstance(stored, Definition) else encode_tombstone(stored)
@@ -409,9 +407,10 @@ class Registry:
                 await self._room.take(account, region, DefinitionCount(queues, grown_bytes))
             await self._announce_source(stored)
             await self._announce_place(state, stored)
+            changes = self._queues.changes
             written = await self._cell.put(key, item, _unchanged_since(state))
             if written.applied or (written.before or {}).get("w") == nonce:
-                self._note(account, region, name, stored)
+                self._note(account, region, name, stored, changes)
                 await self._forget_source(state, stored)
                 if grown_bytes < 0 and self._room is not None:
                     less = DefinitionCount(-queues, -grown_bytes)
@@ -422,10 +421,11 @@ class Registry:
             occupant = written.before
         raise RefusedError(SERVICE_UNAVAILABLE, f"Too many concurrent changes of queue {name}.")
 
-    def _note(self, account: str, region: str, name: str, state: _State) -> None:
-        """Own changes show at once."""
+    def _note(self, account: str, region: str, name: str, state: _State, changes: int) -> None:
+        """Own changes show at once; what others stored before the answer came is read anew."""
         queue = self.queue(state) if isinstance(state, Definition) else None
-        self._queues.changed((account, region, name), queue)
+        is_last = changes == self._queues.changes
+        self._queues.changed((account, region, name), queue if is_last else None)
 
     async def _announce_place(self, before: _State, state: _State) -> None:
         """Lead from its placement group to a new queue."""

@@ -67,6 +67,31 @@ def test_own_changes_show_at_once(control: Any) -> None:
     assert control.find("orders") is None
 
 
+@pytest.mark.parametrize("late", ["put", "get"])
+def test_an_answer_that_comes_late_does_not_undo_a_later_change(control: Any, late: str) -> None:
+    control.call("CreateQueue", QueueName="orders")
+    queue, registry = control.find("orders"), control.registry
+    call = getattr(control.cell, late)
+
+    async def delayed(seconds: str) -> Any:
+        return await registry.change(
+            queue, lambda held: replace(held, attributes={"DelaySeconds": seconds})
+        )
+
+    async def comes_late(*args: Any, **kwargs: Any) -> Any:
+        setattr(control.cell, late, call)
+        answer = await call(*args, **kwargs)
+        await delayed("9")
+        return answer
+
+    setattr(control.cell, late, comes_late)
+    wanted = registry.define(
+        account=ACCOUNT, region=REGION, name="orders", attributes={}, tags={}, now_us=0
+    )
+    asyncio.run(delayed("5") if late == "put" else registry.create(wanted, {}, 0))
+    assert control.find("orders").delay_s == 9
+
+
 def test_a_reload_that_began_before_an_own_change_does_not_undo_it(control: Any) -> None:
     control.call("CreateQueue", QueueName="orders")
     control.clock.advance(4.5)
