@@ -329,7 +329,7 @@ def _sweep(ground: ServicePorts, registry: Registry, engine: Engine) -> Sweep:
     paid, pace = None, ground.drop_items_per_s
     if pace is not None:
         paid = Paid(pace, DropTurn(ground.control, ground.clock, ground.entropy))
-    sweep = Sweep(
+    return Sweep(
         registry,
         ground.cells,
         ground.fifo_cells or ground.cells,
@@ -337,6 +337,5 @@ def _sweep(ground: ServicePorts, registry: Registry, engine: Engine) -> Sweep:
         ground.waits,
         after_us=ground.written_after_us,
         paid=paid,
+        restamp=engine.restamp,
     )
-    sweep.restamp = engine.restamp
-    return sweep

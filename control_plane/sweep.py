@@ -193,6 +193,7 @@ class Sweep:
 
     `cells` and `fifo_cells` are those of standard and of FIFO queues. It waits for `after_us`, when
     no request of before is under way any more. `paid` is for cells that charge for what is dropped.
+    `restamp` is asked once no front end sends by the definition of before a raised retention.
     """
 
     def __init__(  # noqa: PLR0913 - its ports, and when it may begin
@@ -205,6 +206,7 @@ class Sweep:
         *,
         after_us: int = SWEPT_AFTER_US,
         paid: Paid | None = None,
+        restamp: Restamp = restamp_nothing,
     ) -> None:
         self._registry = registry
         self._deleted = DeletedQueues(registry, fifo_cells, after_us)
@@ -218,12 +220,11 @@ class Sweep:
         self._position = b""
         self._met: set[bytes] = set()
         self._paid = paid
+        self._restamp = restamp
         self._room = 0
         self._idle_until_us = 0
         self.note_sent: NoteSent = note_nothing
         """Asked before anything is dropped from a cell without a ledger of sends."""
-        self.restamp: Restamp = restamp_nothing
-        """Asked once no front end sends by the definition of before a raised retention."""
         self.next_us = 0
         """When the pace allows the next step."""
         self.is_cut_off = False
@@ -325,7 +326,7 @@ class Sweep:
             await registry.purge_dropped(purge)  # its messages go as those of a deleted queue
             return 0
         if purge.was_raised:
-            await self.restamp(registry.queue(definition))
+            await self._restamp(registry.queue(definition))
             await registry.purge_dropped(purge)
             return 0
         cell = (self._fifo_cells if definition.is_log else self._cells)[definition.cell]

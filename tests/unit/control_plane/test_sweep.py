@@ -429,8 +429,7 @@ def test_a_raised_retention_is_gone_over_when_all_front_ends_know_it(control: An
 
     def step() -> None:
         # Each by another server: what is left to do is stored.
-        sweep = Sweep(control.registry, cells, cells, control.clock, waits)
-        sweep.restamp = restamp
+        sweep = Sweep(control.registry, cells, cells, control.clock, waits, restamp=restamp)
         asyncio.run(sweep.step())
 
     control.clock.advance(SWEPT_AFTER_US / 1_000_000 - 1)

@@ -29,6 +29,8 @@ from tests.unit.repeatable import SECRET, HandClock, SeededEntropy
 
 T = TypeVar("T")
 SECOND_US: Final = 1_000_000
+LATER_US: Final = 10**18
+"""An act that has until then has time enough."""
 OPTIONS: Final = Options(grace_us=10 * SECOND_US)
 
 

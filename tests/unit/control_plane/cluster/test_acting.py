@@ -30,11 +30,10 @@ from data_plane.ports import CellUnavailableError, Key
 from data_plane.replication.copying import Position
 from data_plane.replication.placement import partition_of
 from data_plane.stored.keys import log_partitions, partitions, states
-from tests.unit.control_plane.cluster.scene import SECOND_US, Cut, Scene, execute
+from tests.unit.control_plane.cluster.scene import LATER_US, SECOND_US, Cut, Scene, execute
 from tests.unit.repeatable import SeededEntropy
 
 ROUNDS_MAX: Final = 20
-LATER_US: Final = 10**18
 REQUESTS_MIN: Final = 5
 """Of an execution that finds nothing to do: what observing takes."""
 

@@ -7,9 +7,8 @@ import pytest
 from control_plane.cluster.acting import DONE, LATE, act
 from control_plane.cluster.actions import Admit, Release
 from control_plane.places.items import CellSeen, Heartbeat
-from tests.unit.control_plane.cluster.scene import SECOND_US, Scene, execute
+from tests.unit.control_plane.cluster.scene import LATER_US, SECOND_US, Scene, execute
 
-LATER_US: Final = 10**18
 GROUP: Final = "g3.05"
 
 

@@ -9,8 +9,8 @@ from data_plane.ports import CellUnavailableError, Item, Key
 from data_plane.replication.copying import COPY_US_MAX
 from data_plane.replication.placement import partition_of
 from data_plane.stored.keys import counters, segments
-from tests.unit.control_plane.cluster.scene import Scene
-from tests.unit.control_plane.cluster.test_untold import GROUP, LATER_US, make_queue
+from tests.unit.control_plane.cluster.scene import LATER_US, Scene
+from tests.unit.control_plane.cluster.test_untold import GROUP, make_queue
 
 STOPS_S = COPY_US_MAX / 1_000_000 + 1
 

@@ -15,14 +15,13 @@ from control_plane.places.items import PlacedQueue
 from data_plane.ports import Key
 from data_plane.replication.placement import partition_of
 from data_plane.stored.keys import marks, reader_states, records, stream_partitions
-from tests.unit.control_plane.cluster.scene import Scene
+from tests.unit.control_plane.cluster.scene import LATER_US, Scene
 
 GROUP = "g3.05"
 UID = "00112233445566a5"
 WHERE = ("123456789012", "us-east-1", "clicks")
 ARN = "arn:aws:kinesis:us-east-1:123456789012:stream/clicks"
 READER = "ffeeddccbbaa9985"
-LATER_US = 10**18
 
 
 def define(scene: Scene, shards: int) -> None:

@@ -13,12 +13,11 @@ from control_plane.cluster.planning import in_own_order
 from data_plane.ports import Key
 from data_plane.replication.copying import PAGE
 from data_plane.stored.keys import partitions
-from tests.unit.control_plane.cluster.scene import Scene, SceneWaits
+from tests.unit.control_plane.cluster.scene import LATER_US, Scene, SceneWaits
 from tests.unit.repeatable import SeededEntropy
 
 T = TypeVar("T")
 
-LATER_US: Final = 10**18
 GROUPS: Final = [f"g3.{number:02}" for number in range(16)]
 ITEMS: Final = 100
 

@@ -27,11 +27,10 @@ from data_plane.runtime.event_loop import EventLoopWaits
 from data_plane.stored.bounds import STATE_TTL_SLACK_S
 from data_plane.stored.keys import segments, states
 from data_plane.stored.merging import lacking
-from tests.unit.control_plane.cluster.scene import SECOND_US, Scene, SceneCell, execute
+from tests.unit.control_plane.cluster.scene import LATER_US, SECOND_US, Scene, SceneCell, execute
 
 GROUP: Final = "g3.05"
 SENT: Final = [str(number) for number in range(10)]
-LATER_US: Final = 10**18
 GONE_S: Final = 31
 
 
