@@ -310,11 +310,12 @@ class StreamRegistry:
         condition = ((Equals("u", stream.uid),),)
         written = await self._cell.delete(_key_of(stream), condition)
         self._streams.changed((stream.account, stream.region, stream.name), None)
-        if not written.applied:
+        if not written.applied and written.before is not None:
             raise stream_not_found(stream.name, stream.account)
         await self._cell.delete(_lead(definition))
-        gone = DefinitionCount(streams=1, size_bytes=text_bytes(written.before or {}))
-        await self._give_back(stream, gone)
+        if written.applied:  # Else somebody else did, or a write whose reply was lost.
+            gone = DefinitionCount(streams=1, size_bytes=text_bytes(written.before or {}))
+            await self._give_back(stream, gone)
 
     async def _give_back(self, stream: Stream | StreamDefinition, less: DefinitionCount) -> None:
         if self._room is not None:
