@@ -250,14 +250,17 @@ class StreamRegistry:
         key = key_of_stream(wanted.account, wanted.region, wanted.name)
         changes = self._streams.changes
         written = await self._cell.put(key, item, ITEM_ABSENT)
-        if not written.applied and (written.before or {}).get("w") != stored.nonce:
+        occupant = item if written.applied else written.before or {}
+        if occupant.get("u") != wanted.uid:
             await self._cell.delete(_lead(wanted))
             if self._placing is not None:
                 await self._placing.gone(wanted.uid, wanted.cell)
             await self._give_back(wanted, counted)
             raise stream_exists(wanted.name, wanted.account)
-        self._note_stored(stored, changes)
-        return stored
+        # Its own, whose reply was lost: somebody may have changed it since.
+        present = decode(wanted.account, wanted.region, wanted.name, occupant)
+        self._note_stored(present, changes)
+        return present
 
     async def change(
         self,
