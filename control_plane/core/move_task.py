@@ -92,7 +92,12 @@ def active(tasks: Tasks) -> MoveTask | None:
 
 
 def started(tasks: Tasks, new: MoveTask) -> Tasks:
-    """With a new task. Raises RefusedError where there is an active one."""
+    """With a new task. Raises RefusedError where there is an active one.
+
+    One that is there already, by a write whose reply was lost, stays as it is.
+    """
+    if any(task.id == new.id for task in tasks):
+        return tasks
     if active(tasks) is not None:
         raise RefusedError(
             INVALID_PARAMETER_VALUE,

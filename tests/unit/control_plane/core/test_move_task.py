@@ -115,3 +115,11 @@ def test_what_is_no_handle(text: str) -> None:
         move_task.read_handle(text)
     assert refused.value.message == "Value for parameter TaskHandle is invalid."
     assert refused.value.fault.code == "InvalidParameterValue"
+
+
+def test_a_task_that_was_claimed_before_the_reply_came_is_started_once() -> None:
+    new = MoveTask("new", started_ms=1, to_move=1)
+    claimed = move_task.started((), replace(new, owner="another server"))
+    assert move_task.started(claimed, new) == claimed
+    with pytest.raises(RefusedError, match="already a task running"):
+        move_task.started(claimed, replace(new, id="newer"))
