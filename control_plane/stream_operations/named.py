@@ -10,7 +10,7 @@ from data_plane.core.errors import VALIDATION, RefusedError, stream_not_found
 from data_plane.core.stream import Stream
 from data_plane.operations.kinesis_queue import named as named_queue
 from data_plane.operations.kinesis_queue import on_queue, read_queue_arn
-from data_plane.operations.stream_address import StreamName, named, permission, stream_of
+from data_plane.operations.stream_address import StreamName, named, permission
 from data_plane.operations.stream_address import on_stream as permission_on
 from data_plane.protocol.operation import Call, Operation, Params, Permission, Work, no_work
 from data_plane.protocol.shapes import Structure
@@ -18,16 +18,19 @@ from data_plane.protocol.shapes import Structure
 
 async def definition_of(registry: StreamRegistry, call: Call) -> StreamDefinition:
     """The definition of the stream that a call names. Raises RefusedError (ResourceNotFound)."""
-    name = named(call.account, call.region, call.params)
+    return await _stored(registry, named(call.account, call.region, call.params))
+
+
+async def stream_named(registry: StreamRegistry, call: Call) -> Stream:
+    """The stream that a call names, as it is stored now. Raises RefusedError (ResourceNotFound)."""
+    return registry.stream(await definition_of(registry, call))
+
+
+async def _stored(registry: StreamRegistry, name: StreamName) -> StreamDefinition:
     definition = await registry.read(*name)
     if definition is None:
         raise stream_not_found(name.name, name.account)
     return definition
-
-
-async def stream_named(registry: StreamRegistry, call: Call) -> Stream:
-    """The stream that a call names. Raises RefusedError (ResourceNotFound)."""
-    return await stream_of(registry, named(call.account, call.region, call.params))
 
 
 def begun_update(
@@ -80,9 +83,12 @@ def kind_of(mode: str) -> str:
     return kinds.ON_DEMAND if mode == ON_DEMAND else ""
 
 
-async def stream_by_arn(registry: StreamRegistry, call: Call) -> Stream:
-    """The stream that a call names as a resource. Raises RefusedError (ResourceNotFound)."""
-    return await stream_of(registry, _resource(call.account, call.region, call.params))
+async def definition_by_arn(registry: StreamRegistry, call: Call) -> StreamDefinition:
+    """The definition of the stream that a call names as a resource.
+
+    Raises RefusedError (ResourceNotFound).
+    """
+    return await _stored(registry, _resource(call.account, call.region, call.params))
 
 
 def _resource(account: str, region: str, params: Params) -> StreamName:

@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Final
 
 from control_plane.kinesis_queues import KinesisQueues
-from control_plane.stream_operations.named import on_resource, stream_by_arn
+from control_plane.stream_operations.named import definition_by_arn, on_resource
 from control_plane.stream_operations.queue_resource import (
     definition_of,
     policy_of,
@@ -45,7 +45,7 @@ def put_resource_policy(registry: StreamRegistry, queues: KinesisQueues | None =
         if queues is not None and queue is not None:
             await set_policy(queues, queue, policy)
             return {}
-        stream = await stream_by_arn(registry, call)
+        stream = await definition_by_arn(registry, call)
         await registry.change(stream, lambda known: replace(known, policy=policy))
         return {}
 
@@ -59,9 +59,7 @@ def get_resource_policy(registry: StreamRegistry, queues: KinesisQueues | None =
         queue = await queue_by_arn(queues, call)
         if queues is not None and queue is not None:
             return {"Policy": policy_of(await definition_of(queues, queue)) or _NO_POLICY}
-        stream = await stream_by_arn(registry, call)
-        definition = await registry.read(stream.account, stream.region, stream.name)
-        return {"Policy": (definition.policy if definition else "") or _NO_POLICY}
+        return {"Policy": (await definition_by_arn(registry, call)).policy or _NO_POLICY}
 
     return on_resource(
         "GetResourcePolicy", GET_RESOURCE_POLICY_INPUT, GET_RESOURCE_POLICY_OUTPUT, perform
@@ -80,7 +78,7 @@ def delete_resource_policy(
                 raise _no_policy(queue.arn)
             await set_policy(queues, queue, "")
             return {}
-        stream = await stream_by_arn(registry, call)
+        stream = await definition_by_arn(registry, call)
         if not stream.policy:
             raise _no_policy(stream.arn)
         await registry.change(stream, lambda known: replace(known, policy=""))

@@ -7,10 +7,10 @@ from control_plane.core import stream_tags
 from control_plane.core.stream_definition import StreamDefinition
 from control_plane.kinesis_queues import KinesisQueues
 from control_plane.stream_operations.named import (
+    definition_by_arn,
     definition_of,
     on_resource,
     on_stream,
-    stream_by_arn,
     stream_named,
 )
 from control_plane.stream_operations.queue_resource import definition_of as definition_of_queue
@@ -32,6 +32,7 @@ from data_plane.protocol.stream_shapes import (
 )
 
 _Tags = Mapping[str, str]
+_Known = Stream | StreamDefinition
 
 
 def add_tags_to_stream(registry: StreamRegistry) -> Operation:
@@ -77,7 +78,7 @@ def tag_resource(registry: StreamRegistry, queues: KinesisQueues | None = None) 
         if queues is not None and queue is not None:
             await tag(queues, queue, call.params["Tags"])
             return {}
-        await _add(registry, await stream_by_arn(registry, call), call.params["Tags"])
+        await _add(registry, await definition_by_arn(registry, call), call.params["Tags"])
         return {}
 
     return on_resource("TagResource", TAG_RESOURCE_INPUT, NOTHING, perform)
@@ -91,7 +92,7 @@ def untag_resource(registry: StreamRegistry, queues: KinesisQueues | None = None
         if queues is not None and queue is not None:
             await untag(queues, queue, call.params["TagKeys"])
             return {}
-        await _remove(registry, await stream_by_arn(registry, call), call.params["TagKeys"])
+        await _remove(registry, await definition_by_arn(registry, call), call.params["TagKeys"])
         return {}
 
     return on_resource("UntagResource", UNTAG_RESOURCE_INPUT, NOTHING, perform)
@@ -106,16 +107,14 @@ def list_tags_for_resource(
         queue = await queue_by_arn(queues, call)
         if queues is not None and queue is not None:
             return {"Tags": _pairs(sorted((await definition_of_queue(queues, queue)).tags.items()))}
-        stream = await stream_by_arn(registry, call)
-        definition = await registry.read(stream.account, stream.region, stream.name)
-        return {"Tags": _pairs(sorted(definition.tags.items())) if definition else []}
+        return {"Tags": _pairs(sorted((await definition_by_arn(registry, call)).tags.items()))}
 
     return on_resource(
         "ListTagsForResource", LIST_TAGS_FOR_RESOURCE_INPUT, LIST_TAGS_FOR_RESOURCE_OUTPUT, perform
     )
 
 
-async def _add(registry: StreamRegistry, stream: Stream, tags: _Tags) -> None:
+async def _add(registry: StreamRegistry, stream: _Known, tags: _Tags) -> None:
     stream_tags.check_tags(tags, stream.name, stream.account)
 
     def tagged(definition: StreamDefinition) -> StreamDefinition:
@@ -126,7 +125,7 @@ async def _add(registry: StreamRegistry, stream: Stream, tags: _Tags) -> None:
     await registry.change(stream, tagged)
 
 
-async def _remove(registry: StreamRegistry, stream: Stream, keys: Sequence[str]) -> None:
+async def _remove(registry: StreamRegistry, stream: _Known, keys: Sequence[str]) -> None:
     await registry.change(
         stream, lambda known: replace(known, tags=stream_tags.without(known.tags, keys))
     )

@@ -1,0 +1,115 @@
+"""What another server has just changed of a stream, which this one knew as it was before."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+
+from control_plane.stream_operations.delete_stream import delete_stream
+from control_plane.stream_operations.shard_room import ShardRoom
+from control_plane.stream_operations.stream_policy import (
+    delete_resource_policy,
+    get_resource_policy,
+)
+from control_plane.stream_operations.tag_stream import add_tags_to_stream, list_tags_for_resource
+from control_plane.stream_operations.update_shard_count import update_shard_count
+from data_plane.core.errors import LIMIT_EXCEEDED, STREAM_NOT_FOUND, RefusedError
+from data_plane.core.quotas import UNLIMITED, DefinitionQuota, Quotas
+from data_plane.core.stream import Stream
+from data_plane.protocol.operation import Call, Operation, Params
+from tests.unit.control_plane.test_streams import WHERE, Bench, split_first
+
+POLICY = '{"Statement":[]}'
+
+
+class Site(Bench):
+    """A registry, and another one at a server of its own, that knows the stream `clicks`."""
+
+    async def open(self) -> Stream:
+        made = await self.create(shards=1)
+        self.elsewhere = self.registry
+        self.registry = self.another(self.engine)
+        assert await self.registry.find(*WHERE) is not None
+        return made
+
+    async def call(self, operation: Operation, **params: Any) -> Params:
+        call = Call("r", *WHERE[:2], "", self.clock.now_us(), params, None)
+        return await operation.perform(call)
+
+
+@dataclass(frozen=True)
+class SomeShards:
+    """Quotas of an account that may have so many."""
+
+    shards: int
+
+    async def find_quotas(self, _account: str) -> Quotas:
+        return replace(UNLIMITED, defined=DefinitionQuota(shards=self.shards))
+
+
+@pytest.fixture
+def site() -> Site:
+    return Site()
+
+
+def test_a_policy_that_was_just_put_is_deleted(site: Site) -> None:
+    async def scenario() -> None:
+        made = await site.open()
+        await site.elsewhere.change(made, lambda known: replace(known, policy=POLICY))
+        await site.call(delete_resource_policy(site.registry), ResourceARN=made.arn)
+        present = await site.elsewhere.read(*WHERE)
+        assert present is not None
+        assert present.policy == ""
+        with pytest.raises(RefusedError, match="No resource policy") as refused:
+            await site.call(delete_resource_policy(site.registry), ResourceARN=made.arn)
+        assert refused.value.fault is STREAM_NOT_FOUND
+
+    site.run(scenario())
+
+
+def test_a_stream_that_was_just_deleted_has_neither_tags_nor_policy(site: Site) -> None:
+    async def scenario() -> None:
+        made = await site.open()
+        await site.elsewhere.delete(made)
+        for operation in (list_tags_for_resource, get_resource_policy):
+            with pytest.raises(RefusedError, match="not found"):
+                await site.call(operation(site.registry), ResourceARN=made.arn)
+
+    site.run(scenario())
+
+
+def test_a_stream_that_was_just_made_anew_is_the_one_that_is_meant(site: Site) -> None:
+    async def scenario() -> None:
+        made = await site.open()
+        await site.elsewhere.delete(made)
+        wanted = site.elsewhere.define(
+            account=WHERE[0], region=WHERE[1], name=WHERE[2], shards=1, tags={}
+        )
+        await site.elsewhere.create(wanted)
+        tags = {"team": "orders"}
+        await site.call(add_tags_to_stream(site.registry), StreamName=WHERE[2], Tags=tags)
+        present = await site.elsewhere.read(*WHERE)
+        assert present is not None
+        assert (present.uid, present.tags) == (wanted.uid, tags)
+        await site.call(delete_stream(site.another(site.engine)), StreamName=WHERE[2])
+        assert await site.elsewhere.read(*WHERE) is None
+
+    site.run(scenario())
+
+
+def test_shards_that_were_just_made_count(site: Site) -> None:
+    async def scenario() -> None:
+        made = await site.open()
+        await site.elsewhere.reshard(made, split_first)
+        site.clock.advance(1)
+        room = ShardRoom(site.registry, SomeShards(3))
+        with pytest.raises(RefusedError, match="would exceed the shard limit") as refused:
+            await site.call(
+                update_shard_count(site.registry, room),
+                StreamName=WHERE[2],
+                TargetShardCount=4,
+                ScalingType="UNIFORM_SCALING",
+            )
+        assert refused.value.fault is LIMIT_EXCEEDED
+
+    site.run(scenario())
