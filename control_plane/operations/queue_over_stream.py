@@ -9,14 +9,16 @@ from control_plane.core.stream_queue import POSITION, STREAM_ARN, TIMESTAMP
 from control_plane.operations.queue_messages import QueueMessages
 from data_plane.core.errors import RefusedError, invalid_parameter
 from data_plane.core.stream import Stream, read_stream_arn
-from data_plane.operations.stream_address import KnownStreams, StreamName, on_stream
+from data_plane.operations.stream_address import (
+    KnownStreams,
+    StreamName,
+    on_stream,
+    present_stream_of,
+)
 from data_plane.protocol.operation import Permission
 
 _ACTION = "GetRecords"
 """What a caller has to be allowed to do with a stream who makes a queue of its records."""
-
-_LOOKS = 2
-"""Another stream may have the name of the one that was known."""
 
 
 async def over_stream(
@@ -48,21 +50,14 @@ async def _stream(wanted: Definition, streams: KnownStreams | None, arn: str) ->
     if name[:2] != (wanted.account, wanted.region):
         reason = "The stream must be of the same account and region as the queue."
         raise invalid_parameter(STREAM_ARN, arn, reason)
-    stream = await _present(streams, StreamName(*name)) if streams is not None else None
+    stream = None
+    if streams is not None:
+        with suppress(RefusedError):
+            # As it is now: nothing would ever come out of a queue over a former one.
+            stream = await present_stream_of(streams, StreamName(*name))
     if stream is None:
         raise invalid_parameter(STREAM_ARN, arn, "The stream does not exist.")
     return stream
-
-
-async def _present(streams: KnownStreams, name: StreamName) -> Stream | None:
-    """The stream as it is now: nothing would ever come out of a queue over a former one."""
-    for _ in range(_LOOKS):
-        known = await streams.find(*name)
-        if known is None:
-            return None
-        with suppress(RefusedError):
-            return await streams.renewed(known)
-    return None
 
 
 def permissions_on_stream(given: Mapping[str, str | None]) -> list[Permission]:

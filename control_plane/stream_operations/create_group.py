@@ -12,7 +12,7 @@ from control_plane.stream_operations.starting import time_of
 from data_plane.core.errors import INVALID_ARGUMENT, RefusedError
 from data_plane.core.limits import GROUP_REBALANCE_S_DEFAULT, GROUP_SESSION_S_DEFAULT
 from data_plane.core.sealing import TokenSeal
-from data_plane.operations.stream_address import on_stream, stream_of
+from data_plane.operations.stream_address import on_stream, present_stream_of
 from data_plane.protocol.group_shapes import (
     CREATE_GROUP_INPUT,
     CREATE_GROUP_OUTPUT,
@@ -40,9 +40,7 @@ def create_group(groups: ConsumerGroups) -> Operation:
         if len(set(names)) < len(names):
             raise RefusedError(INVALID_ARGUMENT, "StreamARNs name a stream twice.")
         position = _position(call)
-        streams = [
-            await groups.streams.renewed(await stream_of(groups.streams, name)) for name in names
-        ]
+        streams = [await present_stream_of(groups.streams, name) for name in names]
         wanted = ConsumerGroup(
             account=call.account,
             region=call.region,

@@ -75,6 +75,15 @@ async def stream_of(streams: KnownStreams, name: StreamName) -> Stream:
     return stream
 
 
+async def present_stream_of(streams: KnownStreams, name: StreamName) -> Stream:
+    """The same as it is now, be there another one of its name by now than was known."""
+    known = await stream_of(streams, name)
+    try:
+        return await streams.renewed(known)
+    except RefusedError:
+        return await streams.renewed(await stream_of(streams, name))
+
+
 def permission(action: str) -> Callable[[str, str, Params], Awaitable[Sequence[Permission]]]:
     """What a call on the stream that its parameters name needs."""
 

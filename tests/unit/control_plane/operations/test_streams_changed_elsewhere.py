@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from control_plane.consumer_groups.groups import consumer_groups
+from control_plane.stream_operations.create_group import create_group
 from control_plane.stream_operations.delete_stream import delete_stream
 from control_plane.stream_operations.shard_room import ShardRoom
 from control_plane.stream_operations.stream_policy import (
@@ -17,6 +19,7 @@ from data_plane.core.errors import LIMIT_EXCEEDED, STREAM_NOT_FOUND, RefusedErro
 from data_plane.core.quotas import UNLIMITED, DefinitionQuota, Quotas
 from data_plane.core.stream import Stream
 from data_plane.protocol.operation import Call, Operation, Params
+from data_plane.runtime.event_loop import EventLoopWaits
 from tests.unit.control_plane.test_streams import WHERE, Bench, split_first
 
 POLICY = '{"Statement":[]}'
@@ -93,6 +96,25 @@ def test_a_stream_that_was_just_made_anew_is_the_one_that_is_meant(site: Site) -
         assert (present.uid, present.tags) == (wanted.uid, tags)
         await site.call(delete_stream(site.another(site.engine)), StreamName=WHERE[2])
         assert await site.elsewhere.read(*WHERE) is None
+
+    site.run(scenario())
+
+
+def test_a_group_reads_the_stream_that_was_just_made_anew(site: Site) -> None:
+    async def scenario() -> None:
+        made = await site.open()
+        await site.elsewhere.delete(made)
+        anew = site.elsewhere.define(
+            account=WHERE[0], region=WHERE[1], name=WHERE[2], shards=1, tags={}
+        )
+        await site.elsewhere.create(anew)
+        groups = consumer_groups(
+            *(site.cell, site.registry, site.engine, site.clock, site.entropy),
+            EventLoopWaits(site.clock),
+        )
+        await site.call(create_group(groups), GroupName="readers", StreamARNs=[made.arn])
+        group = await groups.registry.read(*WHERE[:2], "readers")
+        assert [stream.uid for stream in group.streams] == [anew.uid]
 
     site.run(scenario())
 
