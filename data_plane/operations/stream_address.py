@@ -111,7 +111,7 @@ def shard_number(shard: str, name: StreamName) -> int:
     """
     _, dash, behind = shard.partition("-")
     digits = behind if dash else shard
-    if not (digits.isascii() and digits.isdigit()) or int(digits[:20]) > INTEGER_MAX:
+    if not (digits.isascii() and digits.isdigit()) or int(digits) > INTEGER_MAX:
         raise no_such_shard(shard, name.name, name.account)
     return int(digits)
 
