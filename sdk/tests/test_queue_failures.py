@@ -18,7 +18,7 @@ from tidegate_sdk import RejectError, RetryError
         (ValueError(), 99, 100),
         (RetryError(77), 1, 77),
         (RetryError(timedelta(minutes=1.01)), 1, 61),
-        (RetryError(float("inf")), 1, 43_200),
+        (RetryError(float("inf")), 1, 43_190),
         (RejectError(), 1, 0),
     ],
 )
@@ -30,6 +30,30 @@ def test_a_poison_message_comes_again_later(raised: Exception, count: int, hidde
     here.at(0)
     assert here.hidden() == [(f"a-{count}", hidden_s)]
     assert (here.deleted(), len(here.consumer._held)) == ([], 0)
+
+
+@pytest.mark.parametrize("is_stopped", [False, True])
+def test_a_message_is_not_hidden_for_longer_than_12_hours_since_its_receive(
+    *, is_stopped: bool
+) -> None:
+    """SQS would refuse that, and the message come again as soon as its visibility ends."""
+    here = desk(visibility_s=43_200)
+    here.raises["a"] = RetryError(timedelta(hours=12))
+    here.receive(message("a"))
+
+    def time_passes() -> None:
+        here.clock.time_s += 3_600.5
+        if is_stopped:
+            here.consumer.stop()
+
+    here.meanwhile = time_passes
+    here.handle()
+    here.at(3_600.5)
+    if is_stopped:
+        here.at(3_600.5 + 20)
+    ((_, hidden_s),) = here.hidden()
+    assert hidden_s <= 43_200 - 3_600.5
+    assert hidden_s >= 43_200 - 3_600.5 - 40
 
 
 def test_a_message_may_be_rejected_for_good() -> None:

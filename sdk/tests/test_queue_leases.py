@@ -121,3 +121,24 @@ def test_the_receiver_learns_that_there_is_room(loser: str) -> None:
     here.consumer._changed.notify_all = lambda: told.append(loser)  # type: ignore[method-assign]
     assert not getattr(here.consumer, loser)()
     assert told == [loser]
+
+
+@pytest.mark.parametrize(
+    ("visibility_s", "extended"),
+    [(30_000, [30_000, 21_590]), (43_200, []), (20_000, [*[20_000] * 3, 14_390])],
+)
+def test_what_is_hidden_for_12_hours_is_not_extended_and_still_this_consumers(
+    visibility_s: int, extended: list[int]
+) -> None:
+    here = desk(visibility_s=visibility_s, retry_first_s=2)
+    here.receive(message("a"))
+    here.raises["a"] = ValueError()
+
+    def time_passes() -> None:
+        for hours in range(9):
+            here.at(hours * 3_600)
+
+    here.meanwhile = time_passes
+    here.handle()
+    here.at(8 * 3_600)
+    assert here.hidden() == [*(("a-1", seconds) for seconds in extended), ("a-1", 2)]

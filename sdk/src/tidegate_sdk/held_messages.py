@@ -10,13 +10,19 @@ its old receipt handle would take it from: it is let go. Only its delete is stil
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from math import ceil
+from math import ceil, floor
 from typing import Final
 
 from tidegate_sdk.received_message import ReceivedMessage
 
 BATCH_MAX: Final = 10
 """Of SQS's batches."""
+
+VISIBILITY_S_MAX: Final = 43_200
+"""From its receive on a message is hidden for so long at most, however often that is changed."""
+
+_ON_ITS_WAY_S: Final = 10
+"""For so long a call may be, and the message still be hidden for as long as it says."""
 
 _EXTENSIONS: Final = 3
 """So often in its visibility timeout a message is extended: one or two may fail."""
@@ -33,9 +39,10 @@ class Stage(Enum):
 
 @dataclass(slots=True, eq=False)
 class HeldMessage:
-    """A message, hidden from others until `lease_end_s`."""
+    """A message, hidden from others until `lease_end_s`; not received before `asked_s`."""
 
     message: ReceivedMessage
+    asked_s: float
     lease_end_s: float
     extend_s: float
     stage: Stage = Stage.WAITS
@@ -90,11 +97,11 @@ class HeldMessages:
         """So many more may be held."""
         return self._held_max - len(self._held)
 
-    def take(self, messages: Iterable[ReceivedMessage], now_s: float) -> None:
-        """Hold what was received just now."""
+    def take(self, messages: Iterable[ReceivedMessage], asked_s: float, now_s: float) -> None:
+        """Hold what was received just now, by a poll that began at `asked_s`."""
         for message in messages:
             self._held[message.receipt_handle] = HeldMessage(
-                message, now_s + self._visibility_s, now_s + self._extend_after_s
+                message, asked_s, now_s + self._visibility_s, now_s + self._extend_after_s
             )
 
     def stop(self, now_s: float, over_s: float, give_back_s: float, polls_end_s: float) -> None:
@@ -154,7 +161,7 @@ class HeldMessages:
         if self._give_back_s <= now_s:
             for held in self._in(Stage.WAITS):
                 self._hide(held, held.hide_s, now_s)
-        extended = self._ready(lambda held: held.extend_s <= now_s + self._extend_after_s / 2)
+        extended = self._extendable(now_s)
         hidden = self._by_time(Stage.TO_HIDE)
         due = [
             *(hidden if hidden and hidden[0].since_s <= now_s else ()),
@@ -163,7 +170,7 @@ class HeldMessages:
         if due:
             hides = [held.stage is Stage.TO_HIDE for held in due]
             seconds = [
-                self._hide_s(held, now_s) if hidden else self._visibility_s
+                self._hide_s(held, now_s) if hidden else self._extension_s(held, now_s)
                 for held, hidden in zip(due, hides, strict=True)
             ]
             return VisibilityCall(_called(due), seconds, hides)
@@ -204,7 +211,7 @@ class HeldMessages:
             elif held in refused:
                 self._lose(held, now_s)
             else:
-                held.lease_end_s = called_s + self._visibility_s
+                held.lease_end_s = called_s + call.seconds[number]
                 held.extend_s = called_s + self._extend_after_s
 
     def has_failed(
@@ -247,9 +254,13 @@ class HeldMessages:
         held.stage, held.since_s, held.hide_s = Stage.TO_HIDE, now_s, seconds
 
     def _hide_s(self, held: HeldMessage, now_s: float) -> int:
-        if not self._is_stopping:
-            return held.hide_s
-        return max(held.hide_s, ceil(self._polls_end_s - now_s))
+        hide_s = held.hide_s
+        if self._is_stopping:
+            hide_s = max(hide_s, ceil(self._polls_end_s - now_s))
+        return max(0, min(hide_s, _left_s(held, now_s)))
+
+    def _extension_s(self, held: HeldMessage, now_s: float) -> int:
+        return min(self._visibility_s, _left_s(held, now_s))
 
     def _give_back_group(self, first: HeldMessage, now_s: float) -> None:
         if self._is_fifo:
@@ -283,6 +294,14 @@ class HeldMessages:
             for each in held
         ]
 
+    def _extendable(self, now_s: float) -> list[HeldMessage]:
+        """Those to extend now, if that hides them for longer."""
+        ready = self._ready(lambda held: held.extend_s <= now_s + self._extend_after_s / 2)
+        for held in ready:
+            if now_s + self._extension_s(held, now_s) <= held.lease_end_s:
+                held.extend_s = float("inf")
+        return [held for held in ready if held.extend_s < float("inf")]
+
     def _ready(self, is_due: Callable[[HeldMessage], bool]) -> list[HeldMessage]:
         """Those to extend that are in no call."""
         return [
@@ -290,6 +309,11 @@ class HeldMessages:
             for held in self._in(Stage.WAITS, Stage.IS_HANDLED)
             if not held.in_call and is_due(held)
         ]
+
+
+def _left_s(held: HeldMessage, now_s: float) -> int:
+    """For so long it may be hidden from now on: more would be refused."""
+    return floor(held.asked_s + VISIBILITY_S_MAX - _ON_ITS_WAY_S - now_s)
 
 
 def _called(held: Sequence[HeldMessage]) -> Sequence[HeldMessage]:

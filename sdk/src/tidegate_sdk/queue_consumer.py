@@ -10,6 +10,7 @@ from tidegate_sdk.clock import SYSTEM_CLOCK, Backoff, Clock, Spawn, guarded, sta
 from tidegate_sdk.failures import code_of, is_passing
 from tidegate_sdk.held_messages import (
     BATCH_MAX,
+    VISIBILITY_S_MAX,
     DeleteCall,
     HeldMessage,
     HeldMessages,
@@ -24,7 +25,6 @@ from tidegate_sdk.stopping import STOP_SIGNALS, run_to_end, stopped_by
 Handler = Callable[[ReceivedMessage], object]
 """What it returns means nothing; that it returns means that the message is done."""
 
-VISIBILITY_S_MAX: Final = 43_200
 _IDLE_S_MAX: Final = 1.0
 """Between polls of an empty queue that do not wait for messages."""
 
@@ -228,6 +228,7 @@ class QueueConsumer:
             room = min(BATCH_MAX, self._held.room)
         if room < 1 or self._is_stopped():
             return False
+        asked_s = self._clock.now_s()
         try:
             answer = self._client.receive_message(
                 QueueUrl=self._queue_url,
@@ -243,7 +244,7 @@ class QueueConsumer:
         messages = [ReceivedMessage.of(raw) for raw in answer.get("Messages", ())]
         with self._changed:
             self._failures_in_row = 0
-            self._held.take(messages, self._clock.now_s())
+            self._held.take(messages, asked_s, self._clock.now_s())
             self._changed.notify_all()
         self._empty_in_row = 0 if messages else self._empty_in_row + 1
         if self._empty_in_row and not self._wait_s:
