@@ -205,6 +205,7 @@ class GroupRegistry:
         """
         for attempt in range(ATTEMPTS_MAX):
             stored, occupant = await self._put(wanted, ITEM_ABSENT)
+            stored = stored or _made(wanted, occupant)
             if stored is not None:
                 return stored
             other = _marked(wanted, occupant)
@@ -224,6 +225,7 @@ class GroupRegistry:
         """
         wanted = replace(marked, is_deleted=False)
         stored, occupant = await self._put(wanted, ((Equals("w", marked.nonce),),))
+        stored = stored or _made(wanted, occupant)
         if stored is None:
             await self._remove(marked)
             _marked(wanted, occupant)
@@ -370,6 +372,14 @@ def _taken(group: ConsumerGroup) -> RefusedError:
     return RefusedError(
         RESOURCE_IN_USE, f"Group {group.name} under account {group.account} already exists."
     )
+
+
+def _made(wanted: ConsumerGroup, occupant: Attributes | None) -> ConsumerGroup | None:
+    """This very group, by a write whose reply was lost: others may have changed it since."""
+    if occupant is None or occupant.get("u") != wanted.uid:
+        return None
+    made = decode(wanted.account, wanted.region, wanted.name, occupant)
+    return None if made.is_deleted else made
 
 
 def _marked(wanted: ConsumerGroup, occupant: Attributes | None) -> ConsumerGroup | None:
