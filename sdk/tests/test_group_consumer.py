@@ -198,6 +198,25 @@ def test_a_handler_may_commit_itself_also_a_part_and_late() -> None:
     assert len(here.consumer._held) == 0
 
 
+def test_a_reply_that_comes_late_does_not_take_back_what_was_committed_since() -> None:
+    """Two threads commit, the former one slowly."""
+    here = joined("a", commits=COMMIT_MANUALLY)
+    here.read(page(1, 2, 3, ends=True))
+    here.tell()
+    (batch,) = here.batches
+
+    def answered_late(_params: Any) -> dict[str, Any]:
+        here.next_is("tidegate_commit_offsets", {})
+        batch.commit("3")
+        return {}
+
+    here.next_is("tidegate_commit_offsets", answered_late)
+    batch.commit("1")
+    assert here.committed() == [("a", 1, "1"), ("a", 1, "SHARD_END")]
+    batch.commit("2")
+    batch.commit()
+
+
 def test_a_commit_of_what_is_lost_is_refused() -> None:
     here = joined("a", commits=COMMIT_MANUALLY)
     here.read(page(1))

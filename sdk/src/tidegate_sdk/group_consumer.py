@@ -460,7 +460,9 @@ class GroupConsumer:
             self._note_failed_commit(shard, error)
             return False
         with self._changed:
-            shard.committed, shard.failures = number, 0
+            shard.failures = 0
+            if not shard.has_committed(number):  # As where another thread was faster.
+                shard.committed = number
             self._work.got_on()
             if number == SHARD_END:
                 self._forget(shard)

@@ -98,8 +98,9 @@ class HeldShard:
 
     def has_committed(self, number: str) -> bool:
         """Whether this record was told as done, or one behind it."""
-        is_end = self.committed == SHARD_END
-        return is_end or (bool(self.committed) and int(number) <= int(self.committed))
+        if self.committed == SHARD_END:
+            return True
+        return bool(self.committed) and number != SHARD_END and int(number) <= int(self.committed)
 
     @property
     def address(self) -> dict[str, Any]:
