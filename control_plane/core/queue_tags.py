@@ -10,6 +10,8 @@ RESERVED: Final = "Tag keys cannot start with the reserved prefix aws:."
 
 _RESERVED_PREFIX: Final = "aws:"
 _SYMBOLS: Final = frozenset("_.:/=+-@")
+_NO_SPACES: Final = frozenset("\x0b\x0c\x1c\x1d\x1e\x1f\x85")
+"""Control characters that `str.isspace` takes for spaces; XML has no way to write most of them."""
 
 
 def is_reserved(key: str) -> bool:
@@ -47,11 +49,17 @@ def merged(current: Mapping[str, str], added: Mapping[str, str], queue: str) -> 
 
 
 def _check_characters(what: str, text: str) -> None:
-    if not all(char.isalnum() or char.isspace() or char in _SYMBOLS for char in text):
+    if not all(map(_is_allowed, text)):
         raise _refused(
             f"Tag {what} may only contain unicode letters, digits, whitespace, "
             "or one of these symbols: _ . : / = + - @"
         )
+
+
+def _is_allowed(char: str) -> bool:
+    if char.isspace():
+        return char not in _NO_SPACES
+    return char.isalnum() or char in _SYMBOLS
 
 
 def _refused(message: str) -> RefusedError:
