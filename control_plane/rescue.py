@@ -9,7 +9,7 @@ import fcntl
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -67,19 +67,21 @@ def rescue(source: Path, target: Path, now_us: int, tell: Callable[[str], None])
 
 @contextmanager
 def _unused(source: Path) -> Iterator[None]:
-    """Hold the lock that a server would. Raises RescueError where one does."""
-    try:
-        fd = os.open(source / LOCK_FILE, os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
+    """Hold the locks that a server would. Raises RescueError where one does."""
+    with ExitStack() as stack:
+        for name in (LOCK_FILE, DATA_FILE):
+            try:
+                fd = os.open(source / name, os.O_RDONLY | os.O_CLOEXEC)
+            except FileNotFoundError:
+                continue
+            stack.callback(os.close, fd)
+            try:
+                fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise RescueError(
+                    f"{source} is in use by another process: stop its server"
+                ) from None
         yield
-        return
-    try:
-        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        yield
-    except BlockingIOError:
-        raise RescueError(f"{source} is in use by another process: stop its server") from None
-    finally:
-        os.close(fd)
 
 
 def _rescue(

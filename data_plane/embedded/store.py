@@ -1,7 +1,7 @@
 """One directory with an LMDB environment: opening, growing, snapshots and write transactions.
 
-LMDB runs without its own locks (`lock=False`): this process is the only one (a lock file sees to
-it), transactions are built on one thread, and one is open at a time. In this mode a transaction may
+LMDB runs without its own locks (`lock=False`): this process is the only one (locks see to it),
+transactions are built on one thread, and one is open at a time. In this mode a transaction may
 reuse pages that became free two transactions ago, so a snapshot is valid until the next but one
 begins. The snapshot moves on only in `renew`, when a commit is known to be on disk: readers never
 see what a power cut could take back.
@@ -136,25 +136,26 @@ class Store:
         is_new = not path.exists()
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _FILE_MODE)
         try:
+            # Too: whoever removes the lock file must not let a second process in.
+            _hold(fd, self._directory)
             check_size(fd)
+            self._open_environment(fd)
         except FileDamageError as error:
             raise CellOpenError(self._told(error)) from error
-        finally:
-            os.close(fd)
-        try:
-            self._open_environment(path)
         except lmdb.Error as error:
             if is_new:
                 path.unlink()  # half of a new file would be taken for a damaged one
                 raise CellOpenError(f"data: {path} cannot be made: {error}") from error
             raise CellOpenError(f"data: {path} is not readable as a cell: {error}") from error
+        finally:
+            os.close(fd)
         self._allocated_bytes = os.fstat(self._data_fd).st_size
         if is_new:
             sync_directory(self._directory)
             sync_directory(self._directory.parent)
         self.snapshot = self._env.begin()
 
-    def _open_environment(self, path: Path) -> None:
+    def _open_environment(self, held_fd: int) -> None:
         self._env = lmdb.open(
             str(self._directory), map_size=MAP_BYTES, lock=False, readahead=False, max_dbs=1
         )
@@ -162,7 +163,7 @@ class Store:
             self._page_bytes: int = self._env.stat()["psize"]
             self._check_format()
             self.bodies = Bodies(self._env.open_db(BODIES_TREE), self._page_bytes)
-            self._data_fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+            self._data_fd = os.dup(held_fd)  # it has the lock until both are closed
             _keep_from_children(self._data_fd)
             note_opened(self._data_fd, self._data_path)
             self._check = RunningCheck(self._data_fd, self.damaged)
@@ -389,17 +390,24 @@ def _keep_from_children(file_fd: int) -> None:
 def _lock(path: Path) -> int:
     lock_fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        fcntl.flock(lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        _hold(lock_fd, path.parent)
+    except CellOpenError:
+        os.close(lock_fd)
+        raise
+    return lock_fd
+
+
+def _hold(fd: int, directory: Path) -> None:
+    """Keep other processes from this file until it is closed. Raises CellOpenError."""
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        os.close(lock_fd)
-        raise CellInUseError(f"data: {path.parent} is in use by another process") from None
+        raise CellInUseError(f"data: {directory} is in use by another process") from None
     except OSError as error:
-        os.close(lock_fd)
         raise CellOpenError(
-            f"data: {path.parent} cannot be locked ({error.strerror}), so two servers could use it;"
+            f"data: {directory} cannot be locked ({error.strerror}), so two servers could use it;"
             " name a directory on a local disk"
         ) from error
-    return lock_fd
 
 
 def sync_directory(path: Path) -> None:

@@ -4,11 +4,20 @@ import errno
 import fcntl
 import os
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from data_plane.embedded.store import CellOpenError, Store, StoreSizes
+
+OPEN = """
+import sys
+from pathlib import Path
+from data_plane.embedded.store import Store, StoreSizes
+Store(Path(sys.argv[1]), StoreSizes())
+"""
 
 
 def test_what_is_made_is_for_its_user_alone(tmp_path: Path) -> None:
@@ -34,3 +43,18 @@ def test_a_file_system_without_locks_is_refused(
     monkeypatch.setattr(fcntl, "flock", no_locks)
     with pytest.raises(CellOpenError, match=r"^data: .* cannot be locked \(No locks available\)"):
         Store(tmp_path, StoreSizes())
+
+
+def test_who_removes_the_lock_file_lets_no_second_process_in(tmp_path: Path) -> None:
+    store = Store(tmp_path, StoreSizes())
+    (tmp_path / "lock").unlink()
+    ran = subprocess.run(  # noqa: S603 - this Python
+        [sys.executable, "-c", OPEN, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert f"CellInUseError: data: {tmp_path} is in use by another process" in ran.stderr
+    store.reopen()
+    store.close()
+    Store(tmp_path, StoreSizes()).close()
