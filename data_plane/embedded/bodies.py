@@ -195,12 +195,16 @@ def value_without_check(stored: bytes | memoryview) -> bytes | memoryview:
 
 
 def value_bytes(stored: bytes | memoryview) -> int:
-    """Size of the value whose own bytes or whose head this is, without its checksum."""
-    if stored[0] == CHECKED_MARK:
+    """Size of the value whose own bytes or whose head this is, without its checksum.
+
+    Of one that is damaged about what it takes: whoever removes it needs no more.
+    """
+    mark = stored[0] if stored else -1
+    if mark == CHECKED_MARK:
         return len(stored) - _CHECKED.size
-    if stored[0] == _HEAD_MARK:
+    if mark == _HEAD_MARK and len(stored) == _HEAD.size:
         return Head(*_HEAD.unpack(stored)[2:]).size_bytes - _CHECKED.size
-    if stored[0] == _MARK_OF_BEFORE:
+    if mark == _MARK_OF_BEFORE and len(stored) == _HEAD_OF_BEFORE.size:
         return Head(*_HEAD_OF_BEFORE.unpack(stored)[1:]).size_bytes
     return len(stored)
 
