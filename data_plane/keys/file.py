@@ -6,9 +6,11 @@ durable, renamed. Its format is JSON: `format`, and `keys` from the oldest to th
 `id`, `key` (32 bytes in base64) and `made` (seconds since the epoch).
 """
 
+import fcntl
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Final
@@ -70,7 +72,8 @@ def create(path: Path, entropy: Entropy, now_s: int) -> None:
 def rotate(path: Path, entropy: Entropy, now_s: int) -> str:
     """Add a key, under which everything is wrapped from then on: its id. Raises KeyFileError."""
     version = _new_version(entropy, now_s)
-    _write(path, [*_load(path), version], replace=True)
+    with _held(path):
+        _write(path, [*_load(path), version], replace=True)
     return version.id
 
 
@@ -93,6 +96,22 @@ def _new_version(entropy: Entropy, now_s: int) -> _Version:
     return _Version(
         entropy.random_bytes(_ID_BYTES).hex(), entropy.random_bytes(SECRET_BYTES), now_s
     )
+
+
+@contextmanager
+def _held(path: Path) -> Iterator[None]:
+    """Keep others from adding keys, of which one would be lost. Raises KeyFileError."""
+    try:
+        held = path.open("rb")
+        fcntl.flock(held, fcntl.LOCK_EX)
+        while not os.path.samestat(os.fstat(held.fileno()), path.stat()):
+            held.close()  # it was replaced meanwhile
+            held = path.open("rb")
+            fcntl.flock(held, fcntl.LOCK_EX)
+    except OSError as error:
+        raise KeyFileError(f"{path}: {error.strerror}") from error
+    with held:
+        yield
 
 
 def _write(path: Path, versions: list[_Version], *, replace: bool) -> None:

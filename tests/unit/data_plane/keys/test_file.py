@@ -1,6 +1,9 @@
 import asyncio
 import json
 import stat
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -161,3 +164,20 @@ def test_a_file_that_went_bad_is_said_so_when_a_key_is_looked_for(path: Path) ->
     path.write_text("{}")
     with pytest.raises(MasterKeysError, match="no file of master keys"):
         unwrapped(keys, WrappedKey("file:ffffffff", b""))
+
+
+def test_two_who_rotate_at_once_add_a_key_each(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is wrapped under a key that the other one did not see would not open any more."""
+    load = file._load
+    both = threading.Barrier(2, timeout=1)
+
+    def load_with_the_other(where: Path) -> Any:
+        versions = load(where)
+        with suppress(threading.BrokenBarrierError):
+            both.wait()
+        return versions
+
+    monkeypatch.setattr(file, "_load", load_with_the_other)
+    with ThreadPoolExecutor(2) as threads:
+        added = list(threads.map(lambda _: file.rotate(path, ENTROPY, 1_700_000_001), range(2)))
+    assert {version["id"] for version in contents(path)["keys"]} >= set(added)
