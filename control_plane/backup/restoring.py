@@ -83,7 +83,6 @@ def restore(wanted: Wanted, clock: Clock) -> Restored:
     _check_keys(wanted, secrets)
     try:
         items = _fill_all(wanted, contents, places, [end for end, _held in found], clock)
-        _put_in_place(wanted, list(places.values()))
     except (CellOpenError, KeyFileError) as error:
         _remove_unfinished(wanted, places)
         raise BackupError(str(error)) from error
@@ -93,6 +92,13 @@ def restore(wanted: Wanted, clock: Clock) -> Restored:
     except BaseException:
         _remove_unfinished(wanted, places)
         raise
+    try:
+        _put_in_place(wanted, list(places.values()))
+    except OSError as error:  # the mark stays: some of it may have its place
+        raise BackupError(
+            f"{error.filename or wanted.data}: {error.strerror}; empty {wanted.data}, and restore"
+            " it again"
+        ) from error
     folders = dict.fromkeys((wanted.data, *places.values()))
     closed = [line for folder in folders for line in close_to_others(folder)]
     return Restored(contents, items, _options(wanted, contents), closed)

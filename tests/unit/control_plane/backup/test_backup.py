@@ -1,6 +1,7 @@
 """Backups of embedded cells: whole or not there, checked before they are restored."""
 
 import asyncio
+import errno
 import json
 import shutil
 from collections.abc import Callable, Coroutine, Iterator
@@ -309,6 +310,24 @@ def test_no_server_starts_on_half_of_a_backup(
         prepare_folders(settings)
     assert restored(tmp_path).exit_code == 0
     prepare_folders(settings)
+
+
+@pytest.mark.usefixtures("made")
+def test_no_server_starts_on_what_was_put_in_place_in_part(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rename, new = Path.rename, tmp_path / "new"
+
+    def failing(path: Path, target: Path) -> Path:
+        if target == new / "master.keys":
+            raise OSError(errno.EIO, "Input/output error", str(path))
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", failing)
+    ran = restored(tmp_path)
+    assert (ran.exit_code, f"empty {new}, and restore it again" in ran.output) == (1, True)
+    with pytest.raises(StartError, match="that was cut off"):
+        prepare_folders(ServerSettings(data=new))
 
 
 def test_all_cells_of_a_service_are_restored_elsewhere(tmp_path: Path) -> None:
