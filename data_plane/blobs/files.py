@@ -51,7 +51,7 @@ class FileBlobs:
 
     async def get(self, name: str) -> bytes | None:
         """The body, or None where there is none under this name."""
-        return await self._run("get", name, lambda: _read(self._path(name)))
+        return await self._run("get", name, lambda: self._get(self._path(name)))
 
     async def delete(self, names: Sequence[str]) -> None:
         """Remove blobs; those that do not exist are none to remove."""
@@ -60,9 +60,7 @@ class FileBlobs:
 
     async def names(self, after: str = "", *, limit: int) -> list[Blob]:
         """Up to `limit` blobs whose names are greater than `after`, in order of the names."""
-        return await self._run(
-            "names", after, lambda: list(islice(_walk(self._root, "", after), limit))
-        )
+        return await self._run("names", after, lambda: self._names(after, limit))
 
     async def _run(self, operation: str, name: str, call: Callable[[], T]) -> T:
         def told() -> T:
@@ -79,6 +77,22 @@ class FileBlobs:
         if not parts or "/".join(parts) != name or any(part.startswith(".") for part in parts):
             raise ValueError(f"{name!r} is no name of a blob")
         return self._root.joinpath(*parts)
+
+    def _get(self, path: Path) -> bytes | None:
+        try:
+            return path.read_bytes()
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+            self._check_there()
+            return None
+
+    def _names(self, after: str, limit: int) -> list[Blob]:
+        found = list(islice(_walk(self._root, "", after), limit))
+        self._check_there()
+        return found
+
+    def _check_there(self) -> None:
+        """Raise OSError where what is not found need not be absent: no disk is mounted, say."""
+        self._incoming.stat()
 
     def _put(self, path: Path, body: bytes) -> None:
         with NamedTemporaryFile(dir=self._incoming, delete=False) as written:
@@ -118,6 +132,7 @@ class FileBlobs:
             with suppress(FileNotFoundError, NotADirectoryError):
                 path.unlink()
                 self._prune(path)
+        self._check_there()
 
     def _prune(self, path: Path) -> None:
         for folder in self._folders(path):
@@ -125,13 +140,6 @@ class FileBlobs:
                 folder.rmdir()
             except OSError:
                 return  # It holds others, or somebody else has removed it.
-
-
-def _read(path: Path) -> bytes | None:
-    try:
-        return path.read_bytes()
-    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
-        return None
 
 
 def _walk(folder: Path, prefix: str, after: str) -> Iterator[Blob]:

@@ -191,6 +191,29 @@ def test_an_unreadable_file_is_no_absent_blob(tmp_path: Path, monkeypatch: Any) 
         run(blobs.get("a/b"))
 
 
+def test_where_the_directory_is_gone_nothing_is_absent(tmp_path: Path) -> None:
+    """Its disk may be mounted again: until then nobody knows what there is."""
+    directory = tmp_path / "blobs"
+    blobs = open_blobs(directory)
+    run(blobs.put("a/b", BODY))
+    for is_mount_point in (False, True):
+        directory.rename(tmp_path / "away")
+        if is_mount_point:
+            directory.mkdir()
+        for call in (
+            lambda: blobs.get("a/b"),
+            lambda: blobs.delete(["a/b"]),
+            lambda: blobs.names(limit=10),
+            lambda: blobs.put("a/b", BODY),
+        ):
+            with pytest.raises(CellUnavailableError, match="blobs: No such file or directory"):
+                run(call())
+        if is_mount_point:
+            directory.rmdir()
+        (tmp_path / "away").rename(directory)
+        assert run(blobs.get("a/b")) == BODY
+
+
 @pytest.mark.parametrize("name", ["", "/a", "../a", "a/../b", ".incoming/a", "a//b", "a/", "./a"])
 def test_no_name_leads_out_of_the_directory(tmp_path: Path, name: str) -> None:
     with pytest.raises(ValueError, match="no name of a blob"):
