@@ -14,7 +14,6 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from time import perf_counter
 from typing import Final, TypeVar
 
 import lmdb
@@ -32,10 +31,11 @@ from data_plane.embedded.batch import (
     size_of,
     taken_of,
 )
+from data_plane.embedded.committer import Commits, commit_all
 from data_plane.embedded.copying import CellCopy
 from data_plane.embedded.counters import CellCounters
 from data_plane.embedded.dead_items import DeadItems
-from data_plane.embedded.disk import asked_on
+from data_plane.embedded.disk import RoomTries, asked_on
 from data_plane.embedded.encoding import ERAS_KEY, PRESENT_KEY, encode_key
 from data_plane.embedded.reads import read_many, read_partitions, read_range
 from data_plane.embedded.room import full_batch_bytes
@@ -92,15 +92,14 @@ class EmbeddedCell:
         self._waiting: deque[QueuedWrite] = deque()
         self._committing: Batch | None = None
         self._commit_us = 0
+        self._room_tries = RoomTries(clock)
         self._started = False
         self._failure: str | None = None
         self._standing = Standing()
         self._closing: asyncio.Future[None] | None = None
         self._dead_items = DeadItems()
         self._copies: set[CellCopy] = set()
-        self._commits: queue.SimpleQueue[
-            tuple[lmdb.Transaction, asyncio.AbstractEventLoop] | Callable[[], None] | None
-        ] = queue.SimpleQueue()
+        self._commits: Commits = queue.SimpleQueue()
         self._committer = threading.Thread(
             target=self._commit_all, name=f"commit {directory.name}", daemon=True
         )
@@ -142,7 +141,16 @@ class EmbeddedCell:
 
     def has_room(self, size_bytes: int) -> bool:
         """Whether the store, or its disk, has room for so much more of what is sent."""
-        return self._failure is not None or self._store.has_room(size_bytes)
+        if self._failure is not None or self._store.has_room(size_bytes):
+            return True
+        # Whoever asks writes nothing where there is none, so no write finds that there is again.
+        if self._committing is not None or not self._room_tries.are_due():
+            return False
+        try:
+            return self._store.grows_again(size_bytes)
+        except (lmdb.Error, OSError) as error:
+            self._recover([], error)
+            return False
 
     def room(self) -> StoreRoom:
         """What the cell can still take. Raises CellUnavailableError."""
@@ -401,7 +409,9 @@ class EmbeddedCell:
     def _evaluate(self, writes: list[QueuedWrite]) -> Batch:
         """Run the writes in a transaction; one that the store has no room for is left out."""
         refused: dict[int, CellFullError] = {}
-        adds = any(write.size_bytes for write in writes)
+        adds = any(write.size_bytes for write in writes) or (
+            self._store.cannot_grow and self._room_tries.are_due()
+        )
         while True:
             txn, room_bytes = self._store.begin(adds=adds)
             transaction = WriteTransaction(
@@ -427,20 +437,7 @@ class EmbeddedCell:
                 raise
 
     def _commit_all(self) -> None:
-        """Commit what the event loop hands over: the whole life of the committing thread."""
-        while (handed_over := self._commits.get()) is not None:
-            if callable(handed_over):
-                handed_over()
-                continue
-            txn, loop = handed_over
-            started_s = perf_counter()
-            error: lmdb.Error | None = None
-            try:
-                txn.commit()
-            except lmdb.Error as raised:
-                error = raised
-            del txn, handed_over
-            loop.call_soon_threadsafe(self._committed, error, perf_counter() - started_s)
+        commit_all(self._commits, self._committed)
 
     def _committed(self, error: lmdb.Error | None, commit_s: float) -> None:
         batch = self._committing

@@ -1,13 +1,32 @@
-"""Asks for a cell's file and disk on the thread that commits."""
+"""Asks for a cell's file and disk on the thread that commits, and when a full one is tried."""
 
 import asyncio
 from collections.abc import Callable
 from functools import partial
-from typing import TypeVar
+from typing import Final, TypeVar
 
-from data_plane.ports import CellUnavailableError
+from data_plane.ports import CellUnavailableError, Clock
 
 T = TypeVar("T")
+
+TRY_EVERY_US: Final = 1_000_000
+"""To try a disk that is full takes longer than most writes do."""
+
+
+class RoomTries:
+    """When it is time to try whether a disk that was full has room again."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._tried_us = 0
+
+    def are_due(self) -> bool:
+        """Whether it is; who is told so tries."""
+        now_us = self._clock.now_us()
+        if abs(now_us - self._tried_us) < TRY_EVERY_US:
+            return False
+        self._tried_us = now_us
+        return True
 
 
 async def asked_on(hand_over: Callable[[Callable[[], None]], None], look: Callable[[], T]) -> T:

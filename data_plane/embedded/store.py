@@ -304,6 +304,14 @@ class Store:
         needed_bytes = max(cost_bytes(size_bytes), _BIG_MESSAGE_BYTES)
         return not self._full or self._free_bytes() >= self._sizes.reserve + needed_bytes
 
+    def grows_again(self, size_bytes: int) -> bool:
+        """Whether a disk that was full has room for this again. Raises lmdb.Error, OSError.
+
+        Not to be asked while a transaction is open, or is being committed.
+        """
+        self._room_bytes()
+        return self.has_room(size_bytes)
+
     def room(self) -> StoreRoom:
         """What the store can still take. Raises OSError."""
         disk = os.fstatvfs(self._data_fd)
