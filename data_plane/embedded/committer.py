@@ -10,7 +10,7 @@ import lmdb
 Commits = queue.SimpleQueue[
     tuple[lmdb.Transaction, asyncio.AbstractEventLoop] | Callable[[], None] | None
 ]
-"""Transactions, each with the loop that waits for it; calls that come behind them; None: the end."""
+"""Transactions, each with the loop that waits for it; calls behind them; None: the end."""
 
 
 def commit_all(commits: Commits, committed: Callable[[lmdb.Error | None, float], None]) -> None:

@@ -139,6 +139,7 @@ class Store:
             # Too: whoever removes the lock file must not let a second process in.
             _hold(fd, self._directory)
             check_size(fd)
+            self._sync_names(is_new=is_new)
             self._open_environment(fd)
         except FileDamageError as error:
             raise CellOpenError(self._told(error)) from error
@@ -150,10 +151,16 @@ class Store:
         finally:
             os.close(fd)
         self._allocated_bytes = os.fstat(self._data_fd).st_size
-        if is_new:
-            sync_directory(self._directory)
-            sync_directory(self._directory.parent)
         self.snapshot = self._env.begin()
+
+    def _sync_names(self, *, is_new: bool) -> None:
+        """Of one that is not new, too: its first start may have been killed before it came here."""
+        sync_directory(self._directory)
+        try:
+            sync_directory(self._directory.parent)
+        except PermissionError:
+            if is_new:
+                raise
 
     def _open_environment(self, held_fd: int) -> None:
         self._env = lmdb.open(

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from data_plane.embedded import store as store_module
 from data_plane.embedded.store import CellOpenError, Store, StoreSizes
 
 OPEN = """
@@ -58,3 +59,17 @@ def test_who_removes_the_lock_file_lets_no_second_process_in(tmp_path: Path) -> 
     store.reopen()
     store.close()
     Store(tmp_path, StoreSizes()).close()
+
+
+def test_a_second_start_makes_the_names_durable_that_a_killed_one_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a power cut could take the file, with all that was acknowledged since."""
+    data = tmp_path / "data"
+    synced: list[Path] = []
+    with monkeypatch.context() as killed_before:
+        killed_before.setattr(store_module, "sync_directory", lambda _path: None)
+        Store(data, StoreSizes()).close()
+    monkeypatch.setattr(store_module, "sync_directory", synced.append)
+    Store(data, StoreSizes()).close()
+    assert synced == [data, tmp_path]
