@@ -171,7 +171,7 @@ class Requests:
         def may_retry(error: BaseException) -> bool:
             nonlocal refusals
             again = self._may_retry(error)
-            refusals += again and _is_throttle(error)
+            refusals += again and (_is_throttle(error) or isinstance(error, _UnprocessedError))
             return again
 
         retrying = Retrying(

@@ -11,7 +11,7 @@ from data_plane.dynamodb.cell import DynamoCell
 from data_plane.ports import CellThrottledError, CellUnavailableError, DeadlinePassedError
 from tests.conformance.on_driver import inline
 from tests.unit.data_plane.dynamodb.scripted import Reply, Script, failure
-from tests.unit.data_plane.dynamodb.test_requests import FOUND, KEY
+from tests.unit.data_plane.dynamodb.test_requests import FOUND, KEY, STORED
 from tests.unit.repeatable import HandClock
 
 CALLS = 400
@@ -114,6 +114,22 @@ def test_a_table_that_throttles_every_other_request_serves_all_calls() -> None:
     async def calls() -> None:
         for _ in range(CALLS):
             assert await cell.get(KEY) == {"v": 1}
+
+    asyncio.run(calls())
+    assert cell.counters.retries == CALLS
+    assert cell.retries_refused == 0
+
+
+def test_a_table_that_leaves_out_a_part_of_every_batch_serves_all_calls() -> None:
+    """It refuses a part for too much at once: that costs the retries of other calls nothing."""
+    rest = {"t": {"Keys": [{"pk": {"S": "P"}, "sk": {"B": "AGE="}}]}}
+    left_out = Reply({"Responses": {}, "UnprocessedKeys": rest})
+    got = Reply({"Responses": {"t": [STORED]}})
+    cell = cell_on(Script(*[left_out, got] * CALLS))
+
+    async def calls() -> None:
+        for _ in range(CALLS):
+            assert await cell.get_many([KEY]) == {KEY: {"v": 1}}
 
     asyncio.run(calls())
     assert cell.counters.retries == CALLS
