@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from control_plane.serverless import events
 from control_plane.serverless.clock import InvocationClock
 from control_plane.serverless.events import Event
+from data_plane.core.deadline import deadline
 from data_plane.protocol.http import HttpRequest, HttpResponse
 
 _US_PER_MS: Final = 1_000
@@ -67,6 +68,7 @@ class Doors:
         return events.result(self._run(self._answered(request)))
 
     async def _answered(self, request: HttpRequest) -> HttpResponse:
-        response = await self._answer(request)
-        await self._close()
+        with deadline(request.until_us):  # also of what is done before, and behind the answer
+            response = await self._answer(request)
+            await self._close()
         return response

@@ -234,6 +234,26 @@ def test_an_invocation_that_is_almost_over_begins_nothing(
     assert 5 < left_s[2] <= 15
 
 
+def test_nothing_is_begun_behind_a_late_answer(server: InProcessServer) -> None:
+    """Else Lambda would end the invocation, and the answer would not get out."""
+    left_s: list[float | None] = []
+
+    async def close() -> None:
+        until_us = deadline_us()
+        left_s.append(None if until_us is None else (until_us - server.clock.now_us()) / 1_000_000)
+
+    clock = InvocationClock(server.clock, server.clock.now_us)
+    doors = Doors(server.front_end.answer, close, clock, server.run)
+    event = carried(url_event(json_request("ListQueues", {})))
+    for context in (Context(STOP_US // 1000), Context(60_000), None):
+        assert doors.answer_url(event, context)["statusCode"] == 200
+    assert left_s[0] is not None
+    assert left_s[0] <= 0
+    assert left_s[1] is not None
+    assert left_s[1] > 50
+    assert left_s[2] is None
+
+
 @pytest.mark.parametrize("new_runner", DOORS.values(), ids=DOORS)
 def test_messages_on_dynamodb(new_runner: NewRunner) -> None:
     with mock_aws():
