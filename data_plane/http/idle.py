@@ -46,7 +46,10 @@ class IdleConnections:
         while sys.platform == "linux":
             await asyncio.sleep(self._idle_s / _LOOKS)
             # The kernel tells of thousands in one go, which takes milliseconds.
-            files = await asyncio.to_thread(os.listdir, _FILES)
+            try:
+                files = await asyncio.to_thread(os.listdir, _FILES)
+            except OSError:
+                continue  # no file is left to look with
             for start in range(0, len(files), _LOOKED_AT):
                 for file in files[start : start + _LOOKED_AT]:
                     self._look_at(int(file))
