@@ -67,13 +67,12 @@ class LongWork:
 
 
 class _Lane:
-    """Entries that wait for the next flush of a lane, and the task that flushes."""
+    """Entries that wait for the next flush of a lane, by their outcomes, and the task."""
 
-    __slots__ = ("entries", "flush", "outcomes", "task")
+    __slots__ = ("entries", "flush", "task")
 
     def __init__(self, flush: Flush) -> None:
-        self.entries: list[object] = []
-        self.outcomes: list[asyncio.Future[object]] = []
+        self.entries: dict[asyncio.Future[object], object] = {}
         self.flush = flush
         self.task: asyncio.Task[None] | None = None
 
@@ -122,8 +121,8 @@ class EventLoopWaits:
         """Hand the entry to `flush` together with all that arrive in the lane meanwhile.
 
         One flush of a lane runs at a time; entries that arrive while it runs form the next.
-        A caller that is cancelled, or let go soon after `until_us` by DeadlinePassedError, leaves
-        its entry behind: it may be flushed already.
+        The entry of a caller that is cancelled, or let go soon after `until_us` by
+        DeadlinePassedError, is not flushed any more; but that may be under way already.
         """
         loop = asyncio.get_running_loop()
         outcome: asyncio.Future[object] = loop.create_future()
@@ -131,14 +130,17 @@ class EventLoopWaits:
         if waiting is None:
             waiting = self._lanes[lane] = _Lane(flush)
             waiting.task = loop.create_task(self._flush(lane, waiting))
-        waiting.entries.append(entry)
-        waiting.outcomes.append(outcome)
+        waiting.entries[outcome] = entry
         waiting.flush = flush
         if until_us is not None:
             self._bounded.append((until_us, outcome))
             if len(self._bounded) == 1:
                 self._let_go()
-        return await outcome
+        try:
+            return await outcome
+        finally:
+            # While a flush hangs many may come and go: nothing is kept for them.
+            waiting.entries.pop(outcome, None)
 
     def _let_go(self) -> None:
         """Tell those whose time is over, and look again as long as there are others."""
@@ -155,23 +157,22 @@ class EventLoopWaits:
     async def _flush(self, name: Hashable, lane: _Lane) -> None:
         try:
             while lane.entries:
-                entries, lane.entries = lane.entries, []
-                owners, lane.outcomes = lane.outcomes, []
+                entries, lane.entries = lane.entries, {}
                 try:
-                    outcomes = await lane.flush(entries)
+                    outcomes = await lane.flush(list(entries.values()))
                     if len(outcomes) != len(entries):
                         message = f"{len(outcomes)} outcomes for {len(entries)} entries of {name!r}"
                         raise RuntimeError(message)
                 except Exception as error:  # noqa: BLE001 - raised to every owner
                     outcomes = [error] * len(entries)
                 except BaseException:
-                    lane.outcomes = owners + lane.outcomes
+                    lane.entries = entries | lane.entries
                     raise
-                _settle(owners, outcomes)
+                _settle(list(entries), outcomes)
         finally:
             # Nothing awaits between the last look at the entries and this, so no entry is lost.
             del self._lanes[name]
-            for outcome in lane.outcomes:
+            for outcome in lane.entries:
                 outcome.cancel()
 
     def signals(self, channel: Hashable) -> int:  # noqa: ARG002 - one sequence serves all

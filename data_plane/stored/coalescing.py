@@ -7,8 +7,9 @@ way is let go: a long poll, which has more time than others, keeps nobody waitin
 """
 
 from collections.abc import Awaitable, Callable, Hashable, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from data_plane.core.deadline import deadline_us, reset_deadline, set_deadline
 from data_plane.ports import Clock, DeadlinePassedError, Waits
@@ -20,12 +21,18 @@ def _tell_nobody() -> None:
     pass
 
 
-class _Entry(NamedTuple):
-    """What a request hands over, until when it is of use to it, and what to call at its end."""
+@dataclass(slots=True, eq=False)
+class _Entry:
+    """What a request hands over, until when it is of use to it, and what to call at its end.
+
+    It has `begun` once it is to be flushed. Before, it may be `left`: its request waits no more.
+    """
 
     content: object
     until_us: int | None
     ended: Callable[[], object]
+    begun: bool = False
+    left: bool = False
 
 
 class Desk(Protocol):
@@ -57,9 +64,15 @@ async def coalesce(
     """
     until_us = deadline_us()
     given = _Entry(entry, until_us, ended)
-    return await desk.waits.coalesce(
-        lane, given, partial(_flush_in_time, desk.clock, flush), until_us
-    )
+    try:
+        return await desk.waits.coalesce(
+            lane, given, partial(_flush_in_time, desk.clock, flush), until_us
+        )
+    except BaseException:
+        if not given.begun:
+            given.left = True
+            ended()
+        raise
 
 
 async def _flush_in_time(
@@ -67,7 +80,9 @@ async def _flush_in_time(
 ) -> Sequence[object | Exception]:
     given = [entry for entry in entries if isinstance(entry, _Entry)]
     now_us = clock.now_us()
-    wanted = [one for one in given if one.until_us is None or now_us < one.until_us]
+    for one in given:
+        one.begun = True
+    wanted = [one for one in given if _is_wanted(one, now_us)]
     # This runs in the context of whoever began the lane, which has nothing to say here.
     before = set_deadline(_latest([one.until_us for one in wanted]))
     try:
@@ -77,14 +92,16 @@ async def _flush_in_time(
     finally:
         reset_deadline(before)
         for one in given:
-            one.ended()
+            if not one.left:
+                one.ended()
     if len(wanted) == len(given):
         return flushed
     outcomes = iter(flushed)
-    return [
-        next(outcomes) if one.until_us is None or now_us < one.until_us else _too_late()
-        for one in given
-    ]
+    return [next(outcomes) if _is_wanted(one, now_us) else _too_late() for one in given]
+
+
+def _is_wanted(entry: _Entry, now_us: int) -> bool:
+    return not entry.left and (entry.until_us is None or now_us < entry.until_us)
 
 
 def _latest(times_us: Sequence[int | None]) -> int | None:

@@ -1,8 +1,11 @@
 """What several requests share, and until when."""
 
 import asyncio
+import gc
+import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import pytest
 
@@ -119,5 +122,51 @@ def test_a_lane_does_not_keep_the_deadline_of_whoever_began_it() -> None:
             "done first",
         ]
         assert desk.flushed[-1][1] == desk.after(5)
+
+    asyncio.run(main())
+
+
+class Content:
+    """Something big."""
+
+
+@pytest.mark.parametrize("is_cancelled", [True, False], ids=["cancelled", "let go"])
+def test_nothing_is_kept_for_whoever_waits_no_more(*, is_cancelled: bool) -> None:
+    """However long the store hangs, and however many came and went meanwhile."""
+
+    async def main() -> None:
+        desk = Desk()
+        ended: list[str] = []
+        first = start(desk, {"first": None})
+        await settle()
+
+        async def ask(content: Content) -> object:
+            with deadline(desk.after(1)):
+                tell = partial(ended.append, "ended")
+                return await coalesce(desk, "lane", content, desk.flush, tell)
+
+        content = Content()
+        held = weakref.ref(content)
+        asked = asyncio.create_task(ask(content))
+        del content
+        await settle()
+        if is_cancelled:
+            asked.cancel()
+        else:
+            desk.clock.advance(2)
+        with pytest.raises((DeadlinePassedError, asyncio.CancelledError)):
+            await asked
+        del asked
+        await asyncio.sleep(0.2)  # looked for ten times a second
+        gc.collect()
+        assert held() is None
+        assert ended == ["ended"]
+        desk.gate.set()
+        assert await asyncio.gather(*first, *start(desk, {"next": 5})) == [
+            "done first",
+            "done next",
+        ]
+        assert [entries for entries, _ in desk.flushed] == [["first"], ["next"]]
+        assert ended == ["ended"]
 
     asyncio.run(main())
