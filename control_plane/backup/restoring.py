@@ -6,9 +6,12 @@ starts (control_plane/data_folder.py).
 """
 
 import asyncio
+import fcntl
+import os
 import shlex
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -76,13 +79,31 @@ def restore(wanted: Wanted, clock: Clock) -> Restored:
     """Make a data directory of a backup. Raises BackupError; then nothing is there to be served."""
     contents = read_manifest(wanted.backup)
     places = _places(wanted, contents)
-    for folder in dict.fromkeys((wanted.data, *places.values())):
+    folders = list(dict.fromkeys((wanted.data, *places.values())))
+    for folder in folders:
         _check_empty(folder)
     found = [verified(wanted.backup, cell) for cell in contents.cells]
     secrets = {key: value for _end, held in found for key, value in held.items()}
     _check_keys(wanted, secrets)
     try:
-        items = _fill_all(wanted, contents, places, [end for end, _held in found], clock)
+        with _marked(folders):
+            items = _restored(wanted, contents, places, [end for end, _held in found], clock)
+    except OSError as error:
+        raise BackupError(f"{error.filename or wanted.data}: {error.strerror}") from error
+    closed = [line for folder in folders for line in close_to_others(folder)]
+    return Restored(contents, items, _options(wanted, contents), closed)
+
+
+def _restored(
+    wanted: Wanted,
+    contents: Contents,
+    places: Mapping[str, Path],
+    ends: Sequence[CopyEnd],
+    clock: Clock,
+) -> int:
+    """Fill what is marked, and put it in its place; how many items. Raises BackupError."""
+    try:
+        items = _fill_all(wanted, contents, places, ends, clock)
     except (CellOpenError, KeyFileError) as error:
         _remove_unfinished(wanted, places)
         raise BackupError(str(error)) from error
@@ -99,9 +120,29 @@ def restore(wanted: Wanted, clock: Clock) -> Restored:
             f"{error.filename or wanted.data}: {error.strerror}; empty {wanted.data}, and restore"
             " it again"
         ) from error
-    folders = dict.fromkeys((wanted.data, *places.values()))
-    closed = [line for folder in folders for line in close_to_others(folder)]
-    return Restored(contents, items, _options(wanted, contents), closed)
+    return items
+
+
+@contextmanager
+def _marked(folders: Sequence[Path]) -> Iterator[None]:
+    """The mark of a restore in each of them, and nothing else, which no other process has.
+
+    What was cut off in it before goes. Raises BackupError, OSError.
+    """
+    with ExitStack() as stack:
+        for folder in folders:
+            mark = folder / RESTORING
+            mark.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
+            mark_fd = os.open(mark, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            stack.callback(os.close, mark_fd)
+            try:
+                fcntl.flock(mark_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise BackupError(f"another process restores a backup to {folder}") from None
+            _check_empty(folder)  # that other one may have finished meanwhile
+            for left in mark.iterdir():
+                left.unlink()
+        yield
 
 
 def _places(wanted: Wanted, contents: Contents) -> Mapping[str, Path]:
@@ -126,9 +167,7 @@ def _check_empty(folder: Path) -> None:
         left = sorted(path.name for path in folder.iterdir() if path.name != "lost+found")
     except OSError as error:
         raise BackupError(f"{folder}: {error.strerror}") from error
-    if left == [RESTORING]:
-        shutil.rmtree(folder / RESTORING)
-    elif left:
+    if left not in ([], [RESTORING]):
         raise BackupError(f"{folder} is not empty ({left[0]}): name a directory that is")
 
 
@@ -176,11 +215,9 @@ def _fill_all(
     # Those that are not in the backup are missed where they would be made.
     paths = {cell.name: folders.text_of(wanted.data / cell.name) for cell in contents.missing}
     paths |= {name: folders.text_of(path.absolute()) for name, path in places.items()}
-    (wanted.data / RESTORING).mkdir(mode=FOLDER_MODE, parents=True)
     items, known = 0, list[KnownService]()
     for cell, end in zip(contents.cells, ends, strict=True):
         unfinished = places[cell.name] / RESTORING
-        unfinished.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
         stored = _items(wanted.backup, cell, paths, folders.data, known)
         items += fill(unfinished, stored, contents.as_of_us, end.eras or None)
     if known:
