@@ -71,16 +71,21 @@ def url_time_us(event: Event) -> int:
 def result(response: HttpResponse) -> dict[str, Any]:
     """The response as a function's result, which both doors take.
 
-    Bodies are text. API Gateway would hand out base64 as it is to whoever sends no Accept header.
+    Bodies are text, but for CBOR, which begins with no byte that a text begins with. API Gateway
+    would hand out base64 as it is to whoever sends no Accept header.
     """
     headers: dict[str, str] = {}
     for name, value in response.headers:
         headers[name] = f"{headers[name]},{value}" if name in headers else value
+    try:
+        body, is_encoded = response.body.decode(), False
+    except UnicodeDecodeError:
+        body, is_encoded = binascii.b2a_base64(response.body, newline=False).decode(), True
     return {
         "statusCode": response.status,
         "headers": headers,
-        "body": response.body.decode(),
-        "isBase64Encoded": False,
+        "body": body,
+        "isBase64Encoded": is_encoded,
     }
 
 

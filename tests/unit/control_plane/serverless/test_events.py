@@ -1,5 +1,6 @@
 """Requests as the doors hand them over, put together as they were sent."""
 
+from base64 import b64decode
 from typing import Any
 
 import pytest
@@ -196,3 +197,11 @@ def test_a_body_of_bytes_is_taken_as_it_is() -> None:
     }
 
     assert rest_request(event).body == b"{\xff}"
+
+
+@pytest.mark.parametrize("body", [b"\xa1\x62id\x01", b"\xbf\xff"], ids=["CBOR", "open CBOR"])
+def test_an_answer_that_is_no_text_goes_out_in_base64(body: bytes) -> None:
+    """SDKs for Java speak of streams in CBOR."""
+    told = result(HttpResponse(200, (), body))
+    assert told["isBase64Encoded"] is True
+    assert b64decode(told["body"]) == body
