@@ -131,7 +131,8 @@ class ServiceSettings:
 
     With `verifies`, signatures count, policies decide and quotas hold; `operator` is the account
     whose root administers the others, with `root_key` if that is given. A receive answers
-    `answer_bytes_max` of messages, or one message (None: as many as were asked for). Streams are
+    `answer_bytes_max` of messages, or one message (None: as many as were asked for), and so does a
+    read of records. Streams are
     as strict as AWS's where `strict_streams_s` says for how long one is CREATING or UPDATING. The
     rest is as in data_plane.settings.
     """
@@ -158,9 +159,12 @@ class _Streams:
         quotas: AccountQuotas | None,
         strict: StrictStreams | None,
         queues: Registry,
+        answer_bytes_max: int | None,
     ) -> None:
         clock, entropy, waits = ground.clock, ground.entropy, ground.waits
-        self.engine = Streams(cells, clock, entropy, waits, ground.bodies, data_keys)
+        self.engine = Streams(
+            cells, clock, entropy, waits, ground.bodies, data_keys, answer_bytes_max
+        )
         self.registry = registry = StreamRegistry(
             cached or ground.control,
             tuple(ground.cells),
@@ -251,7 +255,8 @@ class RunningService:
         bag = Bag(ground.cells, *ports, answer_bytes_max)
         strict = _strict_streams(settings, clock)
         self.streams = _Streams(
-            ground, cached, fifo_cells, data_keys, known_accounts, strict, self.registry
+            *(ground, cached, fifo_cells, data_keys, known_accounts),
+            *(strict, self.registry, answer_bytes_max),
         )
         log = Log(fifo_cells, *ports, answer_bytes_max, self.streams.sources, bag.store_copy)
         self.engine = Engine(bag, log)

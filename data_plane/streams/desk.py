@@ -16,6 +16,7 @@ from data_plane.stored.shelf import Shelf
 from data_plane.streams.bounds import (
     EVERYONE,
     PARTS_HELD_TOGETHER_BYTES_MAX,
+    READ_BYTES_MAX,
     SHARDS_MAX,
     TTL_SLACK_S,
 )
@@ -97,6 +98,7 @@ class Desk:
         waits: Waits,
         bodies: Mapping[str, BodyStore],
         data_keys: DataKeys | None = None,
+        read_bytes_max: int = READ_BYTES_MAX,
     ) -> None:
         self.cells = cells
         self.clock = clock
@@ -110,6 +112,7 @@ class Desk:
         self._calls = Shelf(PARTS_HELD_TOGETHER_BYTES_MAX)
         self.damaged_slots = 0
         self._tokens_given = 0
+        self.read_bytes_max = read_bytes_max
 
     def new_token(self) -> bytes:
         """A nonce for one write of a slot."""

@@ -21,6 +21,7 @@ from data_plane.streams import (
     upkeep,
 )
 from data_plane.streams.appending import PutOutcome
+from data_plane.streams.bounds import READ_BYTES_MAX
 from data_plane.streams.consuming import StreamDefinitions, StreamSources
 from data_plane.streams.desk import Access, Desk, access_of
 from data_plane.streams.measuring import Measured
@@ -31,7 +32,8 @@ from data_plane.streams.slots import Produced
 class Streams:
     """Streams on cells; `bodies` has, by cell, where those too big for its items go.
 
-    Without `data_keys` no stream can have a KMS key. Methods raise CellUnavailableError where a
+    Without `data_keys` no stream can have a KMS key. A read answers `answer_bytes_max` of records,
+    or one record. Methods raise CellUnavailableError where a
     cell fails them.
     """
 
@@ -43,8 +45,10 @@ class Streams:
         waits: Waits,
         bodies: Mapping[str, BodyStore] = MappingProxyType({}),
         data_keys: DataKeys | None = None,
+        answer_bytes_max: int | None = None,
     ) -> None:
-        self._desk = Desk(cells, clock, entropy, waits, bodies, data_keys)
+        read_bytes_max = min(READ_BYTES_MAX, answer_bytes_max or READ_BYTES_MAX)
+        self._desk = Desk(cells, clock, entropy, waits, bodies, data_keys, read_bytes_max)
 
     async def put(
         self,

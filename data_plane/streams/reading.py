@@ -13,7 +13,7 @@ from data_plane.stored import keys
 from data_plane.stored.data_keys import Opener
 from data_plane.stored.segment import DamagedSegmentError, Unseal
 from data_plane.streams import searching, tails
-from data_plane.streams.bounds import LONG_TERM_US, READ_BYTES_MAX, READ_ITEMS_MAX
+from data_plane.streams.bounds import LONG_TERM_US, READ_ITEMS_MAX
 from data_plane.streams.desk import Access
 from data_plane.streams.slots import END, PackedRecord, RecordSlot, read_slot, unpack_slot
 
@@ -46,13 +46,15 @@ class _Page:
     Records up to the stamp `long_term_us` are on another page than those behind it.
     """
 
-    def __init__(self, place: Place, records_max: int, eras: Eras, long_term_us: int) -> None:
+    def __init__(
+        self, place: Place, records_max: int, bytes_max: int, eras: Eras, long_term_us: int
+    ) -> None:
         self.eras = eras
         self.long_term_us = long_term_us
         self.place = place
         self.records: list[Record] = []
         self.records_max = records_max
-        self.room_bytes = READ_BYTES_MAX
+        self.room_bytes = bytes_max
         self.ended = False
         self.has_more = False
 
@@ -122,7 +124,7 @@ async def read(
     until_us: int,
     look_again: LookAgain | None = None,
 ) -> Read:
-    """Up to so many records from the place on, of 10 MiB at most if of several.
+    """Up to so many records from the place on, of `desk.read_bytes_max` at most if of several.
 
     Waits for a first one until `until_us`. What has expired is passed over. Raises
     CellUnavailableError, and what `look_again` does.
@@ -153,7 +155,7 @@ def _next_look_us(now_us: int, until_us: int) -> int:
 
 async def _read_now(at: Access, place: Place, records_max: int) -> _Page:
     long_term_us = at.log.eras.before_us(at.cell.now_us(), LONG_TERM_US)
-    page = _Page(place, records_max, at.log.eras, long_term_us)
+    page = _Page(place, records_max, at.desk.read_bytes_max, at.log.eras, long_term_us)
     expired_us = horizon_us(at)
     while not (page.has_more or page.ended):
         slots, is_last = await _next(at, page)
