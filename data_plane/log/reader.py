@@ -125,12 +125,10 @@ class Reader:
         self.low_doubted: int | None = None
         self.ranges: list[tuple[int, int]] = []
         self.passed_messages = self.refreshed_us = 0
-        self.looked_behind = 0
-        self.delay_s = 0
+        self.looked_behind = self.delay_s = 0
         self.end: Slot | None = None
         self.behind_earlier: set[bytes] = set()
-        self.earlier_groups = 0
-        self.pending_count = 0
+        self.earlier_groups = self.pending_count = 0
         self.blocks: OrderedDict[int, Block] = OrderedDict()
         self.block_read: Block | None = None
         self.open_slots: OrderedDict[int, list[Pending]] = OrderedDict()
@@ -156,8 +154,12 @@ class Reader:
 
     def skip(self) -> int:
         """The slot behind which to read on: the cursor, or the end of what is done behind it."""
-        place = bisect_right(self.ranges, (self.cursor + 1, NEVER_MS)) - 1
-        if place >= 0 and self.ranges[place][1] > self.cursor:
+        return self._passed(self.cursor + 1)
+
+    def _passed(self, slot: int) -> int:
+        """The cursor, behind the range of what is done that this slot lies in, if there is one."""
+        place = bisect_right(self.ranges, (slot, NEVER_MS)) - 1
+        if place >= 0 and self.ranges[place][1] >= max(slot, self.cursor + 1):
             self.cursor = self.ranges[place][1]
             if self.block_read is not None:
                 self.block_read.cut = True
@@ -181,7 +183,7 @@ class Reader:
         Blocks that were `collected` since their slots were read have nothing to deliver.
         """
         for slot in slots:
-            if slot.number <= self.cursor:
+            if slot.number <= self._passed(slot.number):
                 continue
             self.cursor = slot.number
             if slot.kind == END:
@@ -329,8 +331,7 @@ class Reader:
             return
         first = waiting[0]
         stored = first.block.leases.get(first.index)
-        is_dead = stored is not None and lease.is_of_dead(stored)
-        ready = self.ready_dead if is_dead else self.ready
+        ready = self.ready_dead if stored is not None and lease.is_of_dead(stored) else self.ready
         if group not in ready:
             leased_ms = lease.from_bytes(stored).leased_ms if stored is not None else 0
             ready.push((leased_ms, first.slot, first.position), group, self.groups)
@@ -494,6 +495,5 @@ def is_seen_by(queue: Queue, message: Pending) -> bool:
 
 def is_over(queue: Queue, stamp_us: int, now_us: int, eras: Eras) -> bool:
     """Whether a message of this stamp is expired or purged."""
-    age_us = eras.between_us(stamp_us, now_us)
-    over_us = max(queue.purged_us, queue.expired_us)
-    return stamp_us <= over_us or age_us >= queue.retention_s * 1_000_000
+    is_old = eras.between_us(stamp_us, now_us) >= queue.retention_s * 1_000_000
+    return is_old or stamp_us <= max(queue.purged_us, queue.expired_us)

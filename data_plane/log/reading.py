@@ -56,11 +56,14 @@ async def _fetch(at: Access) -> bool:
     # Where much is read and nothing found, more at once gets past it.
     limit = FETCH_ITEMS_MAX if reader.pending_count < FETCH_ITEMS_MAX else QUERY_PAGE
     slots = await slots_behind(at, reader.skip(), limit)
+    if _may_find_late_ones(at):
+        return True  # The page came too late: it is read anew.
     # Meanwhile records may have been given more time.
     await meet_stream(at.desk, at.queue)
     states, collected = await _states_of_new(at, slots)
     reader.absorb(at.newest, slots, states, asked_us, collected)
-    reader.read_us = asked_us
+    if not slots:
+        reader.read_us = asked_us
     for slot in slots[-1:]:
         if slot.kind == END and partition.source is None:
             at.desk.learn(at.queue, generation_after(slot))
@@ -123,15 +126,12 @@ async def _collected(at: Access, slots: Iterable[Slot], stateless: Container[int
 
 
 async def _open(at: Access) -> None:
-    """Start from the durable low-water mark, or go on from there after a long time.
-
-    What was collected meanwhile may have been taken for free slots by an append that stood still
-    for long: it counts for nothing, and nobody is to find it.
-    """
+    """Start from the durable low-water mark, or go on from there after a long time."""
     reader = at.partition.reader
     was_opened = reader.opened
-    if was_opened and (reader.keeps or 0 <= at.now_us() - reader.read_us <= COLLECT_AFTER_US // 2):
+    if was_opened and not _may_find_late_ones(at):
         return
+    asked_us = at.now_us()
     mark = await at.cell.get(at.partition.low_water_key)
     low, doubted = read_mark(mark, at.partition.eras)
     ranges = unpack_ranges(octets(mark, "r")) if mark is not None and low else []
@@ -140,6 +140,17 @@ async def _open(at: Access) -> None:
     else:
         reader.start_at(keys.slot_of(low) if low else 0, ranges)
         reader.low_doubted = doubted
+    reader.read_us = asked_us
+
+
+def _may_find_late_ones(at: Access) -> bool:
+    """Whether it is long ago that the mark was read, or nothing lay behind the cursor.
+
+    What was collected since may have been taken for free slots by an append that stood still for
+    long: it counts for nothing, and nobody is to find it.
+    """
+    reader = at.partition.reader
+    return not (reader.keeps or 0 <= at.now_us() - reader.read_us <= COLLECT_AFTER_US // 2)
 
 
 def pack_ranges(ranges: list[tuple[int, int]]) -> bytes:
