@@ -189,10 +189,11 @@ class Access:
     @property
     def over_us(self) -> int:
         """All records up to this stamp are expired, or purged."""
+        queue = self.newest
         expired_us = self.partition.eras.before_us(
-            self.cell.now_us(), self.queue.retention_s * 1_000_000
+            self.cell.now_us(), queue.retention_s * 1_000_000
         )
-        return max(self.queue.purged_us, self.queue.expired_us, expired_us)
+        return max(queue.purged_us, queue.expired_us, expired_us)
 
     @property
     def cell(self) -> Cell:

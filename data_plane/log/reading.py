@@ -52,13 +52,14 @@ async def _fetch(at: Access) -> bool:
     if reader.end is not None or reader.pending_count >= SCAN_MESSAGES_MAX:
         return False
     await _open(at)
+    # Since the page before, and while this one is read, records may have been given more time.
+    await meet_stream(at.desk, at.queue)
     asked_us = at.now_us()
     # Where much is read and nothing found, more at once gets past it.
     limit = FETCH_ITEMS_MAX if reader.pending_count < FETCH_ITEMS_MAX else QUERY_PAGE
     slots = await slots_behind(at, reader.skip(), limit)
     if _may_find_late_ones(at):
         return True  # The page came too late: it is read anew.
-    # Meanwhile records may have been given more time.
     await meet_stream(at.desk, at.queue)
     states, collected = await _states_of_new(at, slots)
     reader.absorb(at.newest, slots, states, asked_us, collected)

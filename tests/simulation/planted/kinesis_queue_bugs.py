@@ -133,7 +133,7 @@ _BUGS: Final = (
         "a front end keeps to its first MaxReceiveCount",
         LIVES | DIES,
         ((KinesisQueues, "find", _find_as_at_first),),
-        3,
+        13,
     ),
     ("restores forgive nothing", COUNTED, ((receiving, "with_fate", _forgive_nothing),), 34),
     (
