@@ -44,6 +44,9 @@ async def purge(desk: Desk, queue: Queue) -> int:
         raise CellUnavailableError("this front end serves no queues over streams")
     present_us = cell_of(desk.cells, queue).now_us()
     stream = await desk.sources.stream_of(queue)
+    if stream is not None:
+        # A shard that another server has just made may have records ahead of all others.
+        stream = await desk.sources.renewed(stream)
     last_us = 0 if stream is None else await desk.sources.last_stamp_us(stream)
     if last_us >= present_us:
         await desk.waits.sleep_until(desk.clock.now_us() + last_us - present_us + 1)

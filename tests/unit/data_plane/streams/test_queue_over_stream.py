@@ -7,7 +7,7 @@ import pytest
 from data_plane.core.message import Delivery, MessageAttribute
 from data_plane.core.receipt_handle import decode
 from data_plane.core.record import OutgoingRecord, PutCall
-from data_plane.core.stream import HASH_KEY_MAX, Shard
+from data_plane.core.stream import HASH_KEY_MAX, Shard, Stream
 from data_plane.ports import Key
 from data_plane.runtime.event_loop import EventLoopWaits
 from data_plane.stored import keys, shelf
@@ -260,3 +260,29 @@ def test_a_purge_passes_over_nothing_that_is_put_after_it(
         return await bench.drain()
 
     assert bench.run(found()) == ["after"]
+
+
+def test_a_purge_takes_what_is_in_a_shard_that_another_server_has_just_made(
+    bench: QueueBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def sleep_until(_waits: EventLoopWaits, time_us: int) -> None:
+        bench.clock.time_us = time_us
+
+    monkeypatch.setattr(EventLoopWaits, "sleep_until", sleep_until)
+    before = bench.stream
+
+    async def known_of_before(*_name: str) -> Stream:
+        return before
+
+    async def found() -> list[str]:
+        await bench.split(0)
+        first = bench.stream.open_shards[0]
+        records = {0: OutgoingRecord("k", b"acknowledged")}
+        await bench.streams.put(bench.stream, first, records, PutCall())
+        with monkeypatch.context() as patch:
+            patch.setattr(bench, "find", known_of_before)
+            purged_us = await bench.log.purge(bench.queue)
+        bench.queue = replace(bench.queue, purged_us=purged_us)
+        return await bench.drain()
+
+    assert bench.run(found()) == []
