@@ -39,6 +39,13 @@ class Seen(NamedTuple, Generic[T]):
     asked_us: int
 
 
+class Asked(NamedTuple):
+    """When the cell was asked, and after how many changes of this process."""
+
+    changes: int
+    asked_us: int
+
+
 @dataclass(slots=True)
 class _Known(Generic[T]):
     value: T
@@ -102,26 +109,39 @@ class LastKnown(Generic[K, T]):
         """Of what is known, as of whenever."""
         return list(self._known)
 
-    def changed(self, name: K, value: T | None = None) -> None:
-        """This process has changed what the name stands for: to this; None: to be read anew.
+    def asking(self) -> Asked:
+        """To be noted before the cell is asked for what may be `changed`, or `learnt`."""
+        return Asked(self._changes, self._clock.now_us())
 
-        A read that began before does not bring the old value back.
+    def changed(self, name: K, value: T | None = None, asked: Asked | None = None) -> None:
+        """This process has changed what the name stands for: to this, by what it `asked` for then.
+
+        None: to be read anew. So is a value whose answer came after another change, or after a
+        later look: what was seen then serves only while the cell is away. A read that began before
+        does not bring the old value back.
         """
+        known = self._known.get(name)
+        is_alone = asked is not None and asked.changes == self._changes
         self._changes += 1
-        self._known.pop(name, None)
         self._absent_until_us.pop(name, None)
-        if value is not None:
-            self._remember(name, value, self._clock.now_us())
+        if value is not None and asked is not None and is_alone:
+            if known is None or known.asked_us <= asked.asked_us:
+                self._remember(name, value, asked.asked_us)
+            else:
+                known.asked_us -= FRESH_US_MAX
+        else:
+            self._known.pop(name, None)
 
-    @property
-    def changes(self) -> int:
-        """How many there were: to be noted before the cell is asked for what may be `learnt`."""
-        return self._changes
+    def learnt(self, name: K, value: T, asked: Asked) -> None:
+        """The cell was asked then, and said this; what came since goes first."""
+        if self._is_last(name, asked):
+            self.changed(name, value, asked)
 
-    def learnt(self, name: K, value: T, changes: int) -> None:
-        """The cell was asked after so many changes, and said this; what came since goes first."""
-        if changes == self._changes:
-            self.changed(name, value)
+    def _is_last(self, name: K, asked: Asked) -> bool:
+        known = self._known.get(name)
+        return asked.changes == self._changes and (
+            known is None or known.asked_us <= asked.asked_us
+        )
 
     async def _load(self, name: K, now_us: int) -> T | None:
         changes = self._changes

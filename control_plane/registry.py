@@ -30,7 +30,7 @@ from control_plane.core.replication import wanted_factor
 from control_plane.core.stream_definition import StreamDefinition
 from control_plane.core.to_drop import ToDrop
 from control_plane.definition_room import DefinitionCount, text_bytes
-from control_plane.last_known import LastKnown, Seen
+from control_plane.last_known import Asked, LastKnown, Seen
 from control_plane.recent_items import FromCell, RecentItems
 from data_plane.core.errors import SERVICE_UNAVAILABLE, RefusedError, queue_does_not_exist
 from data_plane.core.limits import QUEUE_NAME_CHARS_MAX
@@ -391,13 +391,13 @@ class Registry:
         Raises RefusedError (ServiceUnavailable) when others win the race every time.
         """
         key = _key(account, region, name)
-        nonce, changes = self._entropy.random_bytes(_NONCE_BYTES), self._queues.changes
+        nonce, asked = self._entropy.random_bytes(_NONCE_BYTES), self._queues.asking()
         occupant = await self._cell.get(key)
         for _ in range(ATTEMPTS_MAX):
             state = _decoded(account, region, name, occupant)
             wanted = decide(state)
             if wanted is None:
-                self._note(account, region, name, state, changes)
+                self._note(account, region, name, state, asked)
                 return state
             stored = replace(wanted, nonce=nonce)
             item = encode(stored) if isinstance(stored, Definition) else encode_tombstone(stored)
@@ -407,10 +407,10 @@ class Registry:
                 await self._room.take(account, region, DefinitionCount(queues, grown_bytes))
             await self._announce_source(stored)
             await self._announce_place(state, stored)
-            changes = self._queues.changes
+            asked = self._queues.asking()
             written = await self._cell.put(key, item, _unchanged_since(state))
             if written.applied or (written.before or {}).get("w") == nonce:
-                self._note(account, region, name, stored, changes)
+                self._note(account, region, name, stored, asked)
                 await self._forget_source(state, stored)
                 if grown_bytes < 0 and self._room is not None:
                     less = DefinitionCount(-queues, -grown_bytes)
@@ -421,11 +421,10 @@ class Registry:
             occupant = written.before
         raise RefusedError(SERVICE_UNAVAILABLE, f"Too many concurrent changes of queue {name}.")
 
-    def _note(self, account: str, region: str, name: str, state: _State, changes: int) -> None:
+    def _note(self, account: str, region: str, name: str, state: _State, asked: Asked) -> None:
         """Own changes show at once; what others stored before the answer came is read anew."""
         queue = self.queue(state) if isinstance(state, Definition) else None
-        is_last = changes == self._queues.changes
-        self._queues.changed((account, region, name), queue if is_last else None)
+        self._queues.changed((account, region, name), queue, asked)
 
     async def _announce_place(self, before: _State, state: _State) -> None:
         """Lead from its placement group to a new queue."""

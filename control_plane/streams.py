@@ -21,7 +21,7 @@ from control_plane.core.stream_definition import (
 )
 from control_plane.core.to_drop import DELETED, key_of, stream_item
 from control_plane.definition_room import DefinitionCount, text_bytes
-from control_plane.last_known import LastKnown, Seen
+from control_plane.last_known import Asked, LastKnown, Seen
 from control_plane.recent_items import FromCell, RecentItems
 from control_plane.registry import Placing, RoomForDefinitions
 from data_plane.core.cell_clock import eras_of
@@ -248,7 +248,7 @@ class StreamRegistry:
         if self._placing is not None:
             await self._placing.placed(wanted)
         key = key_of_stream(wanted.account, wanted.region, wanted.name)
-        changes = self._streams.changes
+        asked = self._streams.asking()
         written = await self._cell.put(key, item, ITEM_ABSENT)
         occupant = item if written.applied else written.before or {}
         if occupant.get("u") != wanted.uid:
@@ -259,7 +259,7 @@ class StreamRegistry:
             raise stream_exists(wanted.name, wanted.account)
         # Its own, whose reply was lost: somebody may have changed it since.
         present = decode(wanted.account, wanted.region, wanted.name, occupant)
-        self._note_stored(present, changes)
+        self._note_stored(present, asked)
         return present
 
     async def change(
@@ -275,13 +275,13 @@ class StreamRegistry:
         account, region, name = known.account, known.region, known.name
         key = key_of_stream(account, region, name)
         nonce = self._entropy.random_bytes(_NONCE_BYTES)
-        changes = self._streams.changes
+        asked = self._streams.asking()
         occupant = await self._cell.get(key)
         for _ in range(ATTEMPTS_MAX):
             before = _decoded(known, occupant)
             edited = edit(before)
             if edited == before:
-                self._note_read(before, changes)
+                self._note_read(before, asked)
                 return before
             stored = replace(edited, version=before.version + 1, nonce=nonce)
             item = encode(stored)
@@ -289,12 +289,12 @@ class StreamRegistry:
             if grown.size_bytes > 0 and self._room is not None:
                 await self._room.take(account, region, grown)
             condition = ((Equals("w", before.nonce),),)
-            changes = self._streams.changes
+            asked = self._streams.asking()
             written = await self._cell.put(key, item, condition)
             if written.applied or (written.before or {}).get("w") == nonce:
                 if grown.size_bytes < 0:
                     await self._give_back(known, DefinitionCount(size_bytes=-grown.size_bytes))
-                self._note_stored(stored, changes)
+                self._note_stored(stored, asked)
                 return stored
             if grown.size_bytes > 0:
                 await self._give_back(known, grown)
@@ -372,7 +372,7 @@ class StreamRegistry:
 
     async def complete(self, stream: Stream) -> StreamDefinition:
         """Go on with a change of the shards that somebody has begun, if there is one."""
-        changes = self._streams.changes
+        asked = self._streams.asking()
         item = await self._cell.get(_key_of(stream))
         try:
             definition = _decoded(stream, item)
@@ -381,7 +381,7 @@ class StreamRegistry:
             self._streams.changed((stream.account, stream.region, stream.name))
             raise
         if definition.resharding is None:
-            self._note_read(definition, changes)
+            self._note_read(definition, asked)
             return definition
         return await self._carry_out(definition)
 
@@ -407,15 +407,13 @@ class StreamRegistry:
 
         return await self.change(definition, done)
 
-    def _note_read(self, definition: StreamDefinition, changes: int) -> None:
-        """What was read after so many changes shows at once, unless there were more since."""
-        self._streams.learnt(_name_of(definition), self.stream(definition), changes)
+    def _note_read(self, definition: StreamDefinition, asked: Asked) -> None:
+        """What was read when it was asked for shows at once, unless there was more since."""
+        self._streams.learnt(_name_of(definition), self.stream(definition), asked)
 
-    def _note_stored(self, definition: StreamDefinition, changes: int) -> None:
+    def _note_stored(self, definition: StreamDefinition, asked: Asked) -> None:
         """Own changes show at once. What others stored before the reply came is read anew."""
-        is_last = changes == self._streams.changes
-        stream = self.stream(definition) if is_last else None
-        self._streams.changed(_name_of(definition), stream)
+        self._streams.changed(_name_of(definition), self.stream(definition), asked)
 
 
 def stream_exists(name: str, account: str) -> RefusedError:

@@ -14,7 +14,7 @@ from control_plane.consumer_groups.room import GroupRoom
 from control_plane.consumer_groups.sessions import Sessions
 from control_plane.core import group_changes, group_keys
 from control_plane.core.consumer_group import ConsumerGroup, GroupedStream, decode, encode
-from control_plane.last_known import LastKnown, Seen
+from control_plane.last_known import Asked, LastKnown, Seen
 from data_plane.core.errors import (
     INTERNAL_FAILURE,
     LIMIT_EXCEEDED,
@@ -80,7 +80,8 @@ class GroupRegistry:
 
     async def read(self, account: str, region: str, name: str) -> ConsumerGroup:
         """The group as it is now. Raises RefusedError (ResourceNotFound)."""
-        return self._known(account, region, name, await self._item(account, region, name))
+        asked = self._recent.asking()
+        return self._known(account, region, name, await self._item(account, region, name), asked)
 
     async def recent(self, account: str, region: str, name: str) -> ConsumerGroup:
         """The group as of at most 5 s ago. Raises RefusedError (ResourceNotFound)."""
@@ -107,15 +108,16 @@ class GroupRegistry:
 
         Raises RefusedError (ResourceNotFound) where it is gone, also if there is another one.
         """
+        asked = self._recent.asking()
         item = await self._item(group.account, group.region, group.name)
         if item is not None and item.get("w") == group.nonce:
             return group
-        return self._same(group, item)
+        return self._same(group, item, asked)
 
     def _known(
-        self, account: str, region: str, name: str, item: Attributes | None
+        self, account: str, region: str, name: str, item: Attributes | None, asked: Asked
     ) -> ConsumerGroup:
-        """The group of an item. Raises RefusedError (ResourceNotFound).
+        """The group of an item that was asked for then. Raises RefusedError (ResourceNotFound).
 
         What this front end knows by its nonce is not decoded again: members that wait all look at
         each change.
@@ -129,12 +131,11 @@ class GroupRegistry:
         group = decode(account, region, name, item)
         if group.is_deleted:
             raise group_not_found(name, account)
-        if recent is None or recent.uid != group.uid or recent.epoch < group.epoch:
-            self._recent.changed(key, group)
+        self._recent.learnt(key, group, asked)
         return group
 
-    def _same(self, group: ConsumerGroup, item: Attributes | None) -> ConsumerGroup:
-        found = self._known(group.account, group.region, group.name, item)
+    def _same(self, group: ConsumerGroup, item: Attributes | None, asked: Asked) -> ConsumerGroup:
+        found = self._known(group.account, group.region, group.name, item, asked)
         if found.uid != group.uid:
             raise group_not_found(group.name, group.account)
         return found
@@ -281,10 +282,11 @@ class GroupRegistry:
             balanced = group_changes.balanced(group, after, now_us)
             if balanced is group:
                 return [refusal or group for refusal in refusals]
+            asked = self._recent.asking()
             stored, occupant = await self._put(balanced, ((Equals("w", group.nonce),),))
             if stored is not None:
                 return [refusal or stored for refusal in refusals]
-            group = self._same(group, occupant)
+            group = self._same(group, occupant, asked)
             await self._back_off(attempt)
         raise too_many_changes(known)
 
@@ -322,11 +324,12 @@ class GroupRegistry:
         """The group as it is stored now, or None and what is there instead."""
         stored = replace(group, nonce=self._entropy.random_bytes(_NONCE_BYTES))
         key = group_keys.group(group.account, group.region, group.name)
+        asked = self._recent.asking()
         written = await self._cell.put(key, encode(stored), condition)
         if not written.applied and (written.before or {}).get("w") != stored.nonce:
             return None, written.before
         name = (group.account, group.region, group.name)
-        self._recent.changed(name, None if stored.is_deleted else stored)
+        self._recent.changed(name, None if stored.is_deleted else stored, asked)
         self._waits.signal(channel(group), GROUP_SHARDS_MAX)
         return stored, None
 

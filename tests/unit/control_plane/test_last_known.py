@@ -146,6 +146,40 @@ def test_an_own_change_shows_at_once_whatever_was_being_read(
         find(cache)
 
 
+@pytest.mark.parametrize("is_own", [True, False], ids=["written", "read"])
+def test_what_an_answer_says_that_came_late_is_as_old_as_its_question(
+    source: Source, cache: LastKnown[str, str], *, is_own: bool
+) -> None:
+    answered = cache.changed if is_own else cache.learnt
+    asked = cache.asking()
+    source.clock.advance(4)
+    answered("a", "0", asked)
+    assert find(cache) == "1", "it was read anew"
+    asked = cache.asking()
+    source.values["a"] = "2"
+    source.clock.advance(4)
+    assert find(cache) == "2"
+    answered("a", "0", asked)
+    assert find(cache) == "2", "it was asked for later"
+    answered("a", "0", cache.asking())
+    assert find(cache) == "0"
+
+
+def test_what_was_seen_before_an_answer_that_came_late_serves_while_the_source_is_away(
+    source: Source, cache: LastKnown[str, str]
+) -> None:
+    asked = cache.asking()
+    source.clock.advance(1)
+    assert find(cache) == "1"
+    cache.changed("a", "0", asked)
+    source.away = True
+    assert find(cache) == "1"
+    source.away = False
+    source.values["a"] = "2"
+    source.clock.advance(1)
+    assert find(cache) == "2"
+
+
 def test_a_clock_that_was_set_back_makes_nothing_fresh(
     source: Source, cache: LastKnown[str, str]
 ) -> None:
@@ -263,7 +297,7 @@ def test_an_own_change_stays_while_the_source_is_away(
     source: Source, cache: LastKnown[str, str]
 ) -> None:
     async def change() -> None:
-        cache.changed("a", "2")
+        cache.changed("a", "2", cache.asking())
         raise CellUnavailableError("away")
 
     find(cache)

@@ -170,3 +170,37 @@ def test_a_queue_is_made_over_the_stream_that_is_there_and_not_a_former_one(benc
         assert made.stream_uid == anew.uid
 
     asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("late", ["put", "get"])
+def test_an_answer_that_comes_late_does_not_bring_back_what_another_server_deleted(
+    bench: Bench, late: str
+) -> None:
+    other = bench.another(bench.engine)
+
+    async def scenario() -> None:
+        stream = await bench.create()
+        call = getattr(bench.cell, late)
+        anew: list[Stream] = []
+
+        async def comes_late(*args: Any, **kwargs: Any) -> Any:
+            setattr(bench.cell, late, call)
+            answer = await call(*args, **kwargs)
+            await other.delete(stream)
+            wanted = other.define(
+                account=WHERE[0], region=WHERE[1], name=WHERE[2], shards=1, tags={}
+            )
+            anew.append(other.stream(await other.create(wanted)))
+            bench.clock.advance(5)
+            return answer
+
+        setattr(bench.cell, late, comes_late)
+        if late == "put":
+            await bench.registry.change(stream, lambda known: replace(known, retention_hours=48))
+        else:
+            await bench.registry.renewed(stream)
+        found = await bench.registry.find(*WHERE)
+        assert found is not None
+        assert found.uid == anew[0].uid
+
+    asyncio.run(scenario())

@@ -92,6 +92,39 @@ def test_an_answer_that_comes_late_does_not_undo_a_later_change(control: Any, la
     assert control.find("orders").delay_s == 9
 
 
+@pytest.mark.parametrize("late", ["put", "get"])
+@pytest.mark.parametrize("is_seen", [True, False])
+def test_an_answer_that_comes_late_does_not_undo_what_another_server_did(
+    control: Any, late: str, *, is_seen: bool
+) -> None:
+    """Also where the process stood still before it took the answer."""
+    control.call("CreateQueue", QueueName="orders")
+    queue, other = control.find("orders"), control.server()
+    call = getattr(control.cell, late)
+
+    async def delayed(registry: Any, seconds: str) -> Any:
+        return await registry.change(
+            queue, lambda held: replace(held, attributes={"DelaySeconds": seconds})
+        )
+
+    async def comes_late(*args: Any, **kwargs: Any) -> Any:
+        setattr(control.cell, late, call)
+        answer = await call(*args, **kwargs)
+        await delayed(other, "9")
+        control.clock.advance(5)
+        if is_seen:
+            found = await control.registry.find(ACCOUNT, REGION, "orders")
+            assert found.delay_s == 9
+        return answer
+
+    setattr(control.cell, late, comes_late)
+    if late == "put":
+        asyncio.run(delayed(control.registry, "5"))
+    else:
+        asyncio.run(control.registry.change(queue, lambda held: held))
+    assert control.find("orders").delay_s == 9
+
+
 def test_a_reload_that_began_before_an_own_change_does_not_undo_it(control: Any) -> None:
     control.call("CreateQueue", QueueName="orders")
     control.clock.advance(4.5)
