@@ -147,7 +147,9 @@ class Positions:
         def begun(known: ConsumerGroup) -> ConsumerGroup:
             for stream in streams:
                 at = known.position_of(stream.name)
-                if at is not None:
+                # Not where others have found meanwhile that it was made anew.
+                uids = (stream.uid, group.streams[at].uid) if at is not None else ()
+                if at is not None and known.streams[at].uid in uids:
                     known = group_changes.begun_again(known, at, beginning(stream, position))
             return known
 

@@ -79,3 +79,33 @@ def test_a_stream_that_is_made_anew_during_a_reset_is_read_from_its_beginning(si
         assert [one.offset for one in told.values()] == [None]
 
     run(scenario())
+
+
+def test_a_reset_is_refused_where_others_know_already_that_the_stream_was_made_anew(
+    site: Site,
+) -> None:
+    """It would be answered, and what the group has of the new stream would stay as it is."""
+
+    async def scenario() -> None:
+        stream = await site.stream(shards=1)
+        await _put(site, stream, 3)
+        group = await site.create([stream])
+        streams, groups = _elsewhere(site)
+        latest = site.engine.latest
+
+        async def latest_of_before(*asked: object) -> object:
+            site.engine.latest = latest  # type: ignore[method-assign]
+            found = await latest(*asked)  # type: ignore[arg-type]
+            await streams.delete(stream)
+            wanted = streams.define(
+                account=WHERE[0], region=WHERE[1], name="clicks", shards=1, tags={}
+            )
+            await streams.create(wanted)
+            await groups.registry.change(group, lambda known: known)
+            return found
+
+        site.engine.latest = latest_of_before  # type: ignore[method-assign,assignment]
+        with pytest.raises(RefusedError):
+            await site.groups.positions.reset(group, [stream], StartingPosition(LATEST))
+
+    run(scenario())
