@@ -7,11 +7,12 @@ decides it, which receiving writes; the copy, an append like every other; the en
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from typing import Final
 
 from msgspec.structs import replace
 
-from data_plane.core.digests import group_hash
+from data_plane.core.digests import deduplication_hash, group_hash
 from data_plane.core.errors import RefusedError
 from data_plane.core.identifiers import uuid_text
 from data_plane.core.message import Message, Outgoing
@@ -228,7 +229,7 @@ async def _append(at: Access, block: Block, begun: Sequence[Moving]) -> None:
     searched = _Searched(min(one.move.until_us for one in begun))
     for one in begun:
         copy = _copied(at, block, one)
-        if one.move.begun and await _is_stored(at, one, copy, searched):
+        if one.move.begun and await _is_stored(at, block, one, copy, searched):
             continue
         outgoing = _outgoing(copy, id_of_place(at.queue, _place(at, block, one)))
         if batch and size + outgoing.size > SEGMENT_BYTES_MAX:
@@ -282,7 +283,9 @@ def _outgoing(copy: Message, name: bytes) -> Outgoing:
     )
 
 
-async def _is_stored(at: Access, one: Moving, copy: Message, searched: _Searched) -> bool:
+async def _is_stored(
+    at: Access, block: Block, one: Moving, copy: Message, searched: _Searched
+) -> bool:
     """Whether there is a copy already. Where it has gone with its time to live, there is none.
 
     How long ago the move was begun says nothing of a copy: it may never have been stored. A copy
@@ -293,13 +296,14 @@ async def _is_stored(at: Access, one: Moving, copy: Message, searched: _Searched
     generation, slot = one.move.since >> _SLOT_BITS, one.move.since & ((1 << _SLOT_BITS) - 1)
     if desk.generations(target)[-1].number < generation:
         raise CellUnavailableError("whoever began the move knew a newer definition of its target")
+    names = _names_of(target, copy, id_of_place(at.queue, _place(at, block, one)))
     # Nothing can be appended any more to the earlier ones when they are searched.
     await generations.inherited(_partition(open_generations(desk, target)[-1], target, copy))
     number = generation
     while partitions := _partitions_from(desk, target, number):
         to = _partition(partitions, target, copy)
         number = to.partition.generation
-        if await _is_in(to, copy, slot if number == generation else 0, searched):
+        if await _is_in(to, copy, names, slot if number == generation else 0, searched):
             return True
         number += 1
     return False
@@ -315,12 +319,29 @@ def _partitions_from(desk: Desk, queue: Queue, number: int) -> list[Access]:
     return next(found, [])
 
 
-async def _is_in(to: Access, copy: Message, first: int, searched: _Searched) -> bool:
-    """Whether the copy lies in this log, behind the slot `first`."""
+def _names_of(target: Queue, copy: Message, name: bytes) -> frozenset[bytes]:
+    """The deduplication hashes that the copy of a move of this name may have.
+
+    Versions before 0.2 took the message's id for the name.
+    """
+    return frozenset(
+        deduplication_hash(target, scope, uuid_text(one))
+        for scope in ("", copy.group)
+        for one in (name, copy.id)
+    )
+
+
+async def _is_in(
+    to: Access, copy: Message, names: frozenset[bytes], first: int, searched: _Searched
+) -> bool:
+    """Whether the copy lies in this log, behind the slot `first`.
+
+    Not one of an earlier move, which whoever began this one may not have seen: it is named so.
+    """
     after, stamp_us = max(0, first - 1), 0
     while slots := await _slots_behind(to, after, first):
-        behind = (slot for slot in slots if slot.number > first)
-        if any(message.id == copy.id for slot in behind for message in slot.messages):
+        behind = chain.from_iterable(slot.messages for slot in slots if slot.number > first)
+        if any(message.id == copy.id and message.dedup in names for message in behind):
             return True
         if slots[-1].kind == END:
             to.desk.learn(to.queue, generation_after(slots[-1]))

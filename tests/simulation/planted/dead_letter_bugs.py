@@ -149,7 +149,7 @@ def _whatever_is_loaded(
     return [message for message in wanted[-1:] if message.index in loaded and not message.done]
 
 
-async def _not_in_log(_at: LogAccess, _one: LogMoving, _copy: Message, _searched: Any) -> bool:
+async def _not_in_log(*_move: Any) -> bool:
     return False
 
 

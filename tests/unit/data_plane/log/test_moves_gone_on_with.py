@@ -8,6 +8,7 @@ import pytest
 
 from data_plane.core.message import Outgoing, SendCall
 from data_plane.core.queue import RedrivePolicy
+from data_plane.core.receipt_handle import decode
 from data_plane.log import moving
 from data_plane.ports import Attributes, CellUnavailableError, Key, Written
 from tests.unit.data_plane.log.pipe import DEAD, Pipe, bodies
@@ -236,5 +237,33 @@ def test_a_dead_letter_that_comes_again_soon_is_no_duplicate(pipe: Pipe, pause_s
             pipe.clock.advance(pause_s)
             assert bodies(await pipe.receive_dead(visibility_s=0)) == ["p"]
             assert await pipe.receive_dead() == []
+
+    pipe.run(story())
+
+
+def test_the_copy_of_an_earlier_move_is_not_that_of_one_that_knew_nothing_of_it(
+    pipe: Pipe,
+) -> None:
+    """Whoever began the second move had last seen the log before the first one's copy came."""
+    each_other(pipe)
+    away = pipe.front_end()
+
+    async def story() -> None:
+        await away.send(pipe.dead, SendCall(DEAD.account, [OTHER]))
+        (other,) = await pipe.receive_dead(log=away)
+        await away.delete(pipe.dead, [decode(other.receipt_handle, pipe.dead)])
+        await pipe.poison("g:p")
+        assert await pipe.receive() == []
+        assert bodies(await pipe.receive_dead(visibility_s=0)) == ["p"]
+        assert await pipe.receive_dead() == []
+        for _ in range(2):
+            assert bodies(await pipe.receive(visibility_s=0)) == ["p"]
+        pipe.dead_cell.stops = lambda made: made == "append"
+        with pytest.raises(CellUnavailableError):
+            await pipe.receive(log=away)
+        pipe.dead_cell.stops = lambda _made: False
+        pipe.clock.advance(MOVE_S)
+        assert await pipe.receive() == []
+        assert bodies(await pipe.receive_dead()) == ["p"]
 
     pipe.run(story())
