@@ -1,13 +1,15 @@
 """Queues that promise more than at least once: only the latest receiver may delete a message."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
+from data_plane.bag.bounds import BLOCK_FULL_MESSAGES, COLLECT_AFTER_US
 from data_plane.core.errors import MESSAGE_NOT_INFLIGHT
-from data_plane.core.queue import EXACTLY_ONCE
+from data_plane.core.queue import AT_MOST_ONCE, EXACTLY_ONCE
 from data_plane.core.receipt_handle import ReceiptHandle
-from data_plane.ports import Attributes, Key
+from data_plane.ports import Attributes, Key, Written
 from tests.unit.data_plane.bag.conftest import QUEUE, Bench
 
 FENCED = replace(QUEUE, attributes={"TidegateDeliveryGuarantee": EXACTLY_ONCE})
@@ -215,5 +217,30 @@ def test_a_delete_is_one_read_and_one_write_for_each_block(bench: Bench) -> None
         handles = [bench.handle(delivery) for delivery in await bench.receive()]
         requests, _ = await bench.cost_of(lambda: delete(bench, *handles))
         assert requests == {"get": 1, "update": 1}
+
+    bench.run(story())
+
+
+@pytest.mark.parametrize("guarantee", [EXACTLY_ONCE, AT_MOST_ONCE])
+def test_a_lease_that_comes_when_all_is_deleted_and_collected_delivers_nothing(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, guarantee: str
+) -> None:
+    """Where there is no state of the block any more nobody tells that it had one."""
+    bench.queue = replace(QUEUE, attributes={"TidegateDeliveryGuarantee": guarantee})
+    late, update = bench.front_end(), bench.cell.update
+
+    async def held_up(*change: Any) -> Written:
+        monkeypatch.undo()
+        assert len(await bench.drain()) == BLOCK_FULL_MESSAGES
+        bench.clock.advance(COLLECT_AFTER_US / 1_000_000 + 1)
+        await bench.bag.sweep()
+        return await update(*change)
+
+    async def story() -> None:
+        await bench.send(*("work" for _ in range(BLOCK_FULL_MESSAGES)))
+        monkeypatch.setattr(bench.cell, "update", held_up)
+        assert await bench.receive(bag=late) == []
+        bench.clock.advance(31)
+        assert await bench.receive(bag=late) == []
 
     bench.run(story())
