@@ -78,7 +78,12 @@ def _is_good(held: Lease, handle: ReceiptHandle, now_ms: int) -> bool:
 
 
 def learn(at: Access, block: int, state: Attributes | None, asked_us: int) -> None:
-    """Take over a state that was read, if the block is one this front end reads."""
+    """Take over a state that was read, if the block is one this front end reads.
+
+    One that had a state, and has none, may have been collected: so what is known of it is old.
+    """
     known = at.partition.reader.blocks.get(block)
-    if known is not None:
+    if known is not None and state is None:
+        known.checked_us = 0
+    elif known is not None:
         at.partition.reader.learn(known, state, asked_us)

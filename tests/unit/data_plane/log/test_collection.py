@@ -182,3 +182,27 @@ def test_bodies_at_hand_are_not_delivered_by_a_state_that_was_collected(bench: B
         assert at.partition.reader.pending_count == 0
 
     bench.run(story())
+
+
+@pytest.mark.parametrize("visibility_s", [0, 60])
+def test_a_change_of_visibility_tells_that_the_block_was_collected(
+    bench: Bench, *, visibility_s: int
+) -> None:
+    """Others have deleted all of it, also what this front end takes for held."""
+    behind = bench.front_end()
+
+    async def story() -> None:
+        await bench.send(*(f"g{n}:{n}" for n in range(bounds.BLOCK_FULL_MESSAGES)))
+        (held,) = await bench.receive(1, visibility_s=43_200, log=behind)
+        await bench.drain()
+        await bench.delete([held])
+        await bench.send("last:last")
+        assert bodies(await bench.receive(visibility_s=43_200)) == ["last"]
+        bench.clock.advance(LATER_S)
+        await bench.log.sweep()
+        change = (bench.handle(held), visibility_s)
+        (refusal,) = await behind.change_visibility(bench.queue, [change])
+        assert refusal is not None
+        assert await bench.receive(log=behind) == []
+
+    bench.run(story())
