@@ -355,7 +355,8 @@ async def _write_leases(  # noqa: PLR0913, PLR0917 - a lease, and what it goes b
     at.lane.leased(block, stored_leases, asked_us)
     alive = {i: new for i, new in leases.items() if block.status.get(i) != GONE}
     if written.time_ms * 1000 - seen_us > COLLECT_AFTER_US // 2:
-        # At least once, a receive may deliver what is deleted meanwhile.
+        # At least once, a receive may deliver what is deleted meanwhile: it alone.
+        block.segments = {}
         alive = {} if at.queue.is_fenced else {i: alive[i] for i in alive if i not in moves}
     fair.handed_out(at, block, messages, {i: new for i, new in alive.items() if i not in moves})
     return (

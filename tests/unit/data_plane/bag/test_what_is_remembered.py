@@ -179,6 +179,30 @@ def test_a_block_that_is_collected_while_the_rest_of_it_is_read(
     bench.run(story())
 
 
+def test_a_lease_that_came_late_says_nothing_of_the_rest_of_its_block(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The receive that stood still may deliver what was deleted meanwhile; those behind it not."""
+    late, update = bench.front_end(), bench.cell.update
+
+    async def held_up(*change: Any) -> Written:
+        monkeypatch.undo()
+        assert len(await bench.drain()) == BLOCK_FULL_MESSAGES
+        bench.clock.advance(COLLECT_AFTER_US / 1_000_000 + 1)
+        await bench.bag.sweep()
+        return await update(*change)
+
+    async def story() -> None:
+        for _ in range(0, BLOCK_FULL_MESSAGES, 8):
+            await bench.send(*("work" for _ in range(8)))
+        monkeypatch.setattr(bench.cell, "update", held_up)
+        (late_one,) = await bench.receive(1, bag=late)
+        await late.change_visibility(bench.queue, [(bench.handle(late_one), 60)])
+        assert await bench.receive(bag=late) == []
+
+    bench.run(story())
+
+
 def _bytes_at_hand(bench: Bench) -> int:
     blocks = [b for lanes in bench.bag._desk.lanes.values() for b in lanes.lane(0).blocks.values()]
     return sum(segment.size_bytes for block in blocks for segment in block.segments.values())
