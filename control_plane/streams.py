@@ -309,12 +309,16 @@ class StreamRegistry:
         (ResourceNotFound).
         """
         definition = _decoded(stream, await self._cell.get(_key_of(stream)))
-        await self._cell.put(key_of(DELETED, stream.uid, self._clock.now_us()), stream_item(stream))
+        dropped = key_of(DELETED, stream.uid, self._clock.now_us())
+        await self._cell.put(dropped, stream_item(self.stream(definition)))
         condition = ((Equals("u", stream.uid),),)
         written = await self._cell.delete(_key_of(stream), condition)
         self._streams.changed((stream.account, stream.region, stream.name), None)
         if not written.applied and written.before is not None:
             raise stream_not_found(stream.name, stream.account)
+        last = _decoded(stream, written.before) if written.before else definition
+        if last.shards != definition.shards:  # Somebody has just split one, or merged two.
+            await self._cell.put(dropped, stream_item(self.stream(last)))
         await self._cell.delete(_lead(definition))
         if written.applied:  # Else somebody else did, or a write whose reply was lost.
             gone = DefinitionCount(streams=1, size_bytes=text_bytes(written.before or {}))

@@ -6,6 +6,7 @@ from typing import Any, cast
 
 import pytest
 
+from control_plane.core import to_drop
 from control_plane.core.definition import Definition
 from control_plane.core.stream_definition import with_retention_lowered
 from control_plane.core.stream_queue import POSITION, STREAM_ARN
@@ -202,5 +203,32 @@ def test_an_answer_that_comes_late_does_not_bring_back_what_another_server_delet
         found = await bench.registry.find(*WHERE)
         assert found is not None
         assert found.uid == anew[0].uid
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("is_late", [False, True], ids=["before", "meanwhile"])
+def test_of_a_stream_that_is_deleted_shards_go_that_another_server_has_just_made(
+    bench: Bench, *, is_late: bool
+) -> None:
+    other = bench.another(bench.engine)
+
+    async def scenario() -> None:
+        stream = await bench.create()
+        get = bench.cell.get
+
+        async def get_and_split(key: Key, **asked: Any) -> Any:
+            bench.cell.get = get  # type: ignore[method-assign]
+            item = await get(key, **asked)
+            await other.reshard(stream, split_first)
+            return item
+
+        if is_late:
+            bench.cell.get = get_and_split  # type: ignore[method-assign]
+        else:
+            await other.reshard(stream, split_first)
+        await bench.registry.delete(stream)
+        (dropped,) = await bench.cell.query(to_drop.DELETED, limit=9)
+        assert to_drop.read(dropped).shards == (0, 1, 2, 3)
 
     asyncio.run(scenario())
