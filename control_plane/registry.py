@@ -50,9 +50,7 @@ from data_plane.ports import (
 
 CACHED_QUEUES_MAX: Final = 10_000
 ATTEMPTS_MAX: Final = 8
-
 _READ_TOGETHER_MAX: Final = 100
-
 _NONCE_BYTES: Final = 8
 _UID_BYTES: Final = 8
 
@@ -346,9 +344,8 @@ class Registry:
         """Make this the queue's purge stamp, and leave what is purged to the sweep.
 
         The sweep's item comes first: what is dropped goes by the definition's stamp, too, so a
-        crash between the two writes neither drops a message nor leaves any behind.
-
-        Raises RefusedError (QueueDoesNotExist).
+        crash between the two writes neither drops a message nor leaves any behind. Raises
+        RefusedError (QueueDoesNotExist).
         """
         now_us = self._clock.now_us()
         await self._cell.put(
@@ -368,20 +365,23 @@ class Registry:
         """Leave a tombstone in the queue's place, and its uid to the sweep of messages.
 
         The sweep's item comes first: it does nothing while the queue is there, so a crash between
-        the two writes neither loses a queue nor leaves messages behind.
-
-        Raises RefusedError (QueueDoesNotExist).
+        the two writes neither loses a queue nor leaves messages behind. Raises
+        RefusedError (QueueDoesNotExist).
         """
-        await self._cell.put(
-            to_drop.key_of(to_drop.DELETED, queue.uid, now_us), to_drop.item_of(queue)
-        )
+        dropped = to_drop.key_of(to_drop.DELETED, queue.uid, now_us)
+        await self._cell.put(dropped, to_drop.item_of(queue))
+        last = queue
 
         def deleted(state: _State) -> Tombstone:
+            nonlocal last
             if not isinstance(state, Definition) or state.uid != queue.uid:
                 raise queue_does_not_exist()
+            last = self.queue(state)
             return Tombstone(uid=state.uid, deleted_us=now_us, version=state.version + 1)
 
         await self._compare_and_set(queue.account, queue.region, queue.name, deleted)
+        if queue.fifo and last.generations != queue.generations:  # Somebody has begun another one.
+            await self._cell.put(dropped, to_drop.item_of(last))
 
     async def _compare_and_set(
         self, account: str, region: str, name: str, decide: Callable[[_State], _State]

@@ -8,6 +8,7 @@ from control_plane.core.definition import Definition
 from control_plane.registry import Registry
 from data_plane.core.deadline import left_us
 from data_plane.core.errors import RefusedError
+from data_plane.core.queue import Generation
 from data_plane.ports import CellUnavailableError, DeadlinePassedError, Key, Written
 
 ACCOUNT = "111122223333"
@@ -123,6 +124,19 @@ def test_an_answer_that_comes_late_does_not_undo_what_another_server_did(
     else:
         asyncio.run(control.registry.change(queue, lambda held: held))
     assert control.find("orders").delay_s == 9
+
+
+def test_of_a_queue_that_is_deleted_a_generation_goes_that_another_server_has_just_begun(
+    control: Any,
+) -> None:
+    control.call("CreateQueue", QueueName="orders.fifo", Attributes={"FifoQueue": "true"})
+    queue, other = control.find("orders.fifo"), control.server()
+    begun = (*queue.generations, Generation(1, 8, queue.generations[0].since_s + 1))
+    asyncio.run(other.change(queue, lambda held: replace(held, generations=begun)))
+    assert control.find("orders.fifo").generations == queue.generations
+    control.call("DeleteQueue", QueueUrl="orders.fifo")
+    (dropped,) = asyncio.run(other.dropped(9))
+    assert dropped.generations == begun
 
 
 def test_a_reload_that_began_before_an_own_change_does_not_undo_it(control: Any) -> None:
