@@ -1,7 +1,7 @@
 """How a cell that is lost or given up leaves its groups at once: to copies, or to nothing."""
 
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
 from control_plane.places.cached import CachedMap
@@ -18,9 +18,9 @@ LOG: Final = logging.getLogger(__name__)
 class Parting:
     """Lets cells leave groups of which the manager would let no further copy go.
 
-    `cells` are all that there are, and those that answer; `puts_back` says how an operator brings
-    back one that was lost, `gives_up` how he parts with it and what it alone had. All raise
-    CellUnavailableError.
+    `cells` are all that there are, with their states as a health check has them; `puts_back` says
+    how an operator brings back one that was lost, `gives_up` how he parts with it and what it alone
+    had. All raise CellUnavailableError.
     """
 
     def __init__(  # noqa: PLR0913, PLR0917 - what it reads, and what it says
@@ -28,7 +28,7 @@ class Parting:
         places: Places,
         placing: GroupPlacing,
         known: CachedMap,
-        cells: Callable[[], tuple[list[str], set[str]]],
+        cells: Callable[[], Mapping[str, str]],
         puts_back: Callable[[str], str],
         gives_up: Callable[[str], str],
     ) -> None:
@@ -100,7 +100,8 @@ class Parting:
         does where no other cell with a copy answers: the one that is given up may be what is left.
         """
         if not lose_messages:
-            await self.check_other_copies(name, back, self._cells()[1])
+            answering = [cell for cell, state in self._cells().items() if state != "unavailable"]
+            await self.check_other_copies(name, back, answering)
         for group, held in self._only_in(name):
             if queues := await self._placing.queues_of(group, held.alone):
                 LOG.error(
@@ -166,10 +167,10 @@ class Parting:
 
     async def _place_anew(self, group: str, name: str, epoch: int) -> None:
         """Let another cell have a group, of which this one has what cannot be copied: nothing."""
-        present, available = self._cells()
-        others = [cell for cell in present if cell != name]
-        answering = [cell for cell in others if cell in available] or others
-        other = answering[number_of(group) % len(answering)]
+        states = self._cells()
+        others = [cell for cell in states if cell != name]
+        available = [cell for cell in others if states[cell] == "available"] or others
+        other = available[number_of(group) % len(available)]
         joined = await self._places.add_joining(group, other, epoch=epoch)
         full = await self._places.make_full(group, other, epoch=joined.placement.epoch)
         await self._places.drop_member(group, name, epoch=full.placement.epoch, forced=True)

@@ -112,7 +112,7 @@ class Together:
             self.control, lambda: len(self._present()), self.places.forget_own
         )
         self.parting = Parting(
-            *(self.places, self.placing, self.known, self._answering),
+            *(self.places, self.placing, self.known, self._present_states),
             *(self._puts_back, self._gives_up),
         )
         self._ticks = Ticks(clock)
@@ -131,9 +131,9 @@ class Together:
         records = self.known.cells.values()
         return sorted(record.name for record in records if record.state != REMOVED)
 
-    def _answering(self) -> tuple[list[str], set[str]]:
+    def _present_states(self) -> dict[str, str]:
         states = self.states()
-        return self._present(), {name for name in states if states[name] == "available"}
+        return {name: states.get(name, "unavailable") for name in self._present()}
 
     def _serve(self, cell: ServedCell) -> None:
         self.served[cell.name] = cell

@@ -3,6 +3,7 @@
 import asyncio
 import shutil
 from collections.abc import Collection
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -99,6 +100,22 @@ def test_no_cell_is_removed_for_another_one_that_does_not_answer_either(tmp_path
             await several.remove("cell-1")
         assert members(several, group) == ["cell-1", "cell-2"]
         await several.remove("cell-1", lose_messages=True)
+        assert members(several, group) == ["cell-2"]
+
+    play(tmp_path, scenario, cells=4)
+
+
+def test_a_full_cell_has_what_it_has(tmp_path: Path) -> None:
+    async def scenario(several: SeveralCells) -> None:
+        group = "g2.00"
+        await several.placing.placed(queue("0" * 32, group))
+        await several.look()
+        await asyncio.gather(*several._probes)
+        watched = several._watched["cell-2"]
+        several._watched["cell-2"] = replace(watched, is_full=lambda: True)
+        assert several.states()["cell-2"] == "full"
+        await several.fail("cell-1")
+        await several.remove("cell-1")
         assert members(several, group) == ["cell-2"]
 
     play(tmp_path, scenario, cells=4)
