@@ -6,6 +6,7 @@ from typing import Final
 
 from control_plane.cluster.observation import (
     CellRecord,
+    FrontEnd,
     Observation,
     Options,
     Report,
@@ -87,6 +88,16 @@ class Health:
         seen = self._seen(cell)
         return cell not in self.down and any(report.failing_since_us is None for report in seen)
 
+    def is_unknown(self, cell: str) -> bool:
+        """Whether nobody knows of it who has looked at others for a while: nor will anybody.
+
+        So it is with a cell that no server is told of any more, but by the registry.
+        """
+        reports = [one for front_end in self._heard_front_ends for one in front_end.reports]
+        reports += self.observation.probes
+        looks = any(self._answers_long(report) for report in reports)
+        return looks and all(report.cell != cell for report in reports)
+
     def _is_down(self, cell: str) -> bool:
         """By the majority of the front ends, whom it has to serve.
 
@@ -100,10 +111,11 @@ class Health:
         return _HALF * sum(heard) > len(heard)
 
     def _is_steady(self, cell: str) -> bool:
-        return self.answers(cell) and all(
-            self.now_us - report.answering_since_us >= self.options.back_after_us
-            for report in self._seen(cell)
-        )
+        return self.answers(cell) and all(map(self._answers_long, self._seen(cell)))
+
+    def _answers_long(self, report: Report) -> bool:
+        for_us = self.now_us - report.answering_since_us
+        return report.failing_since_us is None and for_us >= self.options.back_after_us
 
     def _fails(self, report: Report) -> bool:
         since_us = report.failing_since_us
@@ -115,10 +127,17 @@ class Health:
     def _heard(self, cell: str) -> list[Report]:
         return [
             report
-            for front_end in self.observation.front_ends
-            if is_heard(front_end.heartbeat_us, self.now_us, self.options)
+            for front_end in self._heard_front_ends
             for report in front_end.reports
             if report.cell == cell
+        ]
+
+    @property
+    def _heard_front_ends(self) -> list[FrontEnd]:
+        return [
+            front_end
+            for front_end in self.observation.front_ends
+            if is_heard(front_end.heartbeat_us, self.now_us, self.options)
         ]
 
     def _probes(self, cell: str) -> list[Report]:

@@ -49,7 +49,7 @@ def release(observation: Observation, health: Health, members: dict[str, int]) -
 def soon_usable(observation: Observation, health: Health) -> list[str]:
     """Cells that may get members, now or when they have answered for a while."""
     active = (cell.name for cell in observation.cells if cell.state == ACTIVE)
-    return [cell for cell in active if cell not in health.down]
+    return [cell for cell in active if cell not in health.down and not health.is_unknown(cell)]
 
 
 def others_answer(group: Group, cell: str, health: Health) -> bool:

@@ -79,7 +79,8 @@ def join(
             continue  # nothing to copy from: somebody has to look at it
         one = group.joining
         if one is not None:
-            if one.cell not in active or health.fails_somebody(one.cell):
+            is_lost = health.fails_somebody(one.cell) or health.is_unknown(one.cell)
+            if one.cell not in active or is_lost:
                 yield Release(group.name, group.epoch, one.cell)
             elif health.answers(one.cell) and health.now_us - group.since_us >= options.grace_us:
                 yield Complete(group.name, group.epoch, one.cell)

@@ -224,9 +224,25 @@ def test_a_joining_member_stays_where_too_little_is_known_of_its_cell() -> None:
     joining = group("g", "a", "b", joining="c")
     just_begun = front_end(*(Report(cell, None, NOW_US - SECOND_US) for cell in "abc"))
     assert planned(seen(joining, front_ends=(just_begun,))) == [Complete("g", 7, "c")]
-    for unsure in ((fails("c", for_s=1),), ()):
-        probes = (answers("a"), answers("b"), *unsure)
+    unsure = (answers("a"), answers("b"), fails("c", for_s=1))
+    assert planned(structs.replace(seen(joining), probes=unsure)) == []
+    begun = tuple(Report(cell, None, NOW_US - SECOND_US) for cell in "ab")
+    for probes in (begun, ()):
         assert planned(structs.replace(seen(joining), probes=probes)) == []
+
+
+def test_nobody_waits_for_a_cell_that_no_server_is_told_of_any_more() -> None:
+    """All servers were started without a table that the registry has, and groups join there."""
+    without = front_end(*map(answers, "ab"))
+    joining = group("g", "a", "b", joining="c")
+    left = structs.replace(seen(joining, front_ends=(without,)), probes=without.reports)
+    assert planned(left) == [Release("g", 7, "c")]
+    beside = structs.replace(left, front_ends=(without, front_end(answers("c"))))
+    assert planned(beside) == [Complete("g", 7, "c")]
+    two = group("h", "a", "b", factor=2)
+    drained = seen(two, front_ends=(without,), states={"a": "draining", "b": "draining"})
+    drained = structs.replace(drained, probes=without.reports)
+    assert planned(drained) == [Release("h", 7, "b")]
 
 
 def test_a_surplus_member_leaves_but_not_the_one_that_came() -> None:
