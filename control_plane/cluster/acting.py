@@ -124,7 +124,7 @@ async def _release(
 
     Others that answered when it was planned may be lost by now: it waited behind copies for hours.
     And what the first one alone knows would leave with it, where a front end was to tell it, and
-    is gone.
+    is gone. A first one that does not answer cannot tell it: it is taken out, if it is down.
     """
     try:
         stored = await cluster.places.read(action.group)
@@ -132,9 +132,11 @@ async def _release(
         return _result(LATE)
     full = [member.cell for member in stored.placement.members if member.full]
     if action.cell in full and stored.nonce != _nonce(action, action.group):
-        if not await _all_answer(cluster, [cell for cell in full if cell != action.cell]):
+        is_first = action.cell == full[0]
+        asked = full if is_first else [cell for cell in full if cell != action.cell]
+        if stored.placement.epoch != action.epoch or not await _all_answer(cluster, asked):
             return _result(LATE)
-        if action.cell == full[0]:
+        if is_first:
             since_us = await _told_until_us(cluster)
             left, _ = await tell_on(cluster, since_us, after, until_us, only=action.group)
             if left is not None:

@@ -5,7 +5,7 @@ from typing import Any, Final
 import pytest
 
 from control_plane.cluster.acting import DONE, LATE, act
-from control_plane.cluster.actions import Admit, Release
+from control_plane.cluster.actions import Admit, Release, TakeOut
 from control_plane.places.items import CellSeen, Heartbeat
 from tests.unit.control_plane.cluster.scene import LATER_US, SECOND_US, Scene, execute
 
@@ -36,6 +36,23 @@ def test_a_member_is_released_only_while_those_that_stay_answer(scene: Scene) ->
     # One that joins has nothing that others lack.
     assert outcome(scene, Admit("g1.06", 2, "b")) == DONE
     assert outcome(scene, Release("g1.06", 3, "b")) == DONE
+
+
+def test_a_first_copy_that_does_not_answer_is_left_to_be_taken_out(scene: Scene) -> None:
+    """It drains, and fails when another cell has just been taken out."""
+    scene.place("g1.06", "ac", factor=1)
+    scene.cells["a"].down = True
+    assert outcome(scene, Release("g1.06", 1, "a")) == LATE
+    assert outcome(scene, TakeOut("a", {"g1.06": 1})) == DONE
+    assert scene.members("g1.06") == "c"
+
+
+def test_nobody_is_asked_for_a_release_that_was_planned_upon_an_old_epoch(scene: Scene) -> None:
+    assert outcome(scene, Admit(GROUP, 1, "d")) == DONE
+    for cell in scene.cells.values():
+        cell.requests.clear()
+    assert outcome(scene, Release(GROUP, 1, "a")) == LATE
+    assert not any(cell.requests for cell in scene.cells.values())
 
 
 def test_without_front_ends_a_cell_is_asked_until_it_counts_as_down(scene: Scene) -> None:
