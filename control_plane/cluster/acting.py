@@ -133,7 +133,8 @@ async def _release(
     full = [member.cell for member in stored.placement.members if member.full]
     if action.cell in full and stored.nonce != _nonce(action, action.group):
         is_first = action.cell == full[0]
-        asked = full if is_first else [cell for cell in full if cell != action.cell]
+        others = [cell for cell in full if cell != action.cell]
+        asked = full if is_first else others
         if stored.placement.epoch != action.epoch or not await _all_answer(cluster, asked):
             return _result(LATE)
         if is_first:
@@ -141,6 +142,8 @@ async def _release(
             left, _ = await tell_on(cluster, since_us, after, until_us, only=action.group)
             if left is not None:
                 return {"outcome": DONE, "after": left, "more": True}
+            if not await _all_answer(cluster, others):  # that took a while
+                return _result(LATE)
     return await _leave(cluster, action)
 
 

@@ -4,6 +4,7 @@ from typing import Any, Final
 
 import pytest
 
+from control_plane.cluster import acting
 from control_plane.cluster.acting import DONE, LATE, act
 from control_plane.cluster.actions import Admit, Release, TakeOut
 from control_plane.places.items import CellSeen, Heartbeat
@@ -45,6 +46,20 @@ def test_a_first_copy_that_does_not_answer_is_left_to_be_taken_out(scene: Scene)
     assert outcome(scene, Release("g1.06", 1, "a")) == LATE
     assert outcome(scene, TakeOut("a", {"g1.06": 1})) == DONE
     assert scene.members("g1.06") == "c"
+
+
+def test_those_that_stay_are_asked_after_what_takes_long(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene.place("g1.06", "ac", factor=1)
+
+    async def tell_on(*_args: Any, **_named: Any) -> tuple[None, int]:
+        scene.cells["c"].down = True
+        return None, 0
+
+    monkeypatch.setattr(acting, "tell_on", tell_on)
+    assert outcome(scene, Release("g1.06", 1, "a")) == LATE
+    assert scene.members("g1.06") == "ac"
 
 
 def test_nobody_is_asked_for_a_release_that_was_planned_upon_an_old_epoch(scene: Scene) -> None:
