@@ -62,7 +62,7 @@ UNDER_WAY: Final = "under way"
 """The outcome of an action that another execution of this process is doing."""
 
 _LONG: Final = frozenset({"complete", "reconcile"})
-"""Actions that may take hours."""
+"""Actions that may take hours; so may a release of a first member."""
 
 _CLOSE_S_MAX: Final = 2.0
 _TOLD_MAX: Final = 20
@@ -267,7 +267,15 @@ class Running:
         hanging = {doing.execution for doing in self._hanging()}
         if execution is next((one for one in self._under_way if one not in hanging), execution):
             return tasks
-        return [one for one in tasks if not (isinstance(one, Mapping) and one["act"] in _LONG)]
+        return [one for one in tasks if not (isinstance(one, Mapping) and self._is_long(one))]
+
+    def _is_long(self, task: Mapping[str, Any]) -> bool:
+        if task["act"] != "release":
+            return task["act"] in _LONG
+        # The first member, if it is that, tells the others what it knows before it leaves.
+        known = self._cluster.known
+        held = None if known is None else known.placements.get(task["group"])
+        return held is not None and held.placement.members[0].cell == task["cell"]
 
     def _is_done_elsewhere(
         self, execution: asyncio.Task[Any] | None, task: Mapping[str, Any]
