@@ -24,6 +24,7 @@ from control_plane.cluster.actions import (
 )
 from control_plane.cluster.cluster import Cluster
 from control_plane.cluster.copies import copy_on
+from control_plane.cluster.observation import is_heard
 from control_plane.cluster.probing import ask
 from control_plane.cluster.untold import tell_on
 from control_plane.core.definition import Definition
@@ -75,7 +76,8 @@ async def act(cluster: Cluster, action: Action, after: Mapping[str, Any], until_
 async def _take_out(cluster: Cluster, action: TakeOut) -> Result:
     """The registry's own group first: while that has a member that fails, nothing can be stored.
 
-    Then the register of removals, which lets one cell pass at a time; then all other groups.
+    Then the register of removals, which lets one cell pass at a time; then all other groups, but
+    those that nobody else serves by now: it may come late, and the cell be what is left of them.
     """
 
     async def drop(group: str) -> str:
@@ -89,12 +91,43 @@ async def _take_out(cluster: Cluster, action: TakeOut) -> Result:
     if others and not await _may_fail_over(cluster, action.cell):
         outcomes.append(REFUSED)
         others = []
-    for outcome in await cluster.waits.all_of([drop(group) for group in others]):
+    served = await _served_without(cluster, action.cell, others)
+    outcomes += [LATE for group in others if group not in served]
+    for outcome in await cluster.waits.all_of([drop(group) for group in served]):
         if isinstance(outcome, Exception):
             raise outcome
         outcomes.append(outcome)
     worst = next((one for one in (REFUSED, LATE) if one in outcomes), DONE)
     return {"outcome": worst, "groups": outcomes.count(DONE), "more": False}
+
+
+async def _served_without(cluster: Cluster, cell: str, groups: Sequence[str]) -> list[str]:
+    """Those of the groups of which another full member answers, here or to a front end."""
+    if not groups:
+        return []
+    placements = (await cluster.places.read_all()).placements
+    full = {
+        group: {one.cell for one in placements[group].placement.members if one.full} - {cell}
+        for group in groups
+        if group in placements
+    }
+    asked = sorted(set().union(*full.values()))
+    answering = await _answering(cluster, asked)
+    if len(answering) < len(asked):
+        answering |= await _heard_answering(cluster)
+    return [group for group, others in full.items() if not others.isdisjoint(answering)]
+
+
+async def _heard_answering(cluster: Cluster) -> set[str]:
+    """Cells that front ends see answer, whatever this process sees."""
+    now_us = cluster.clock.now_us()
+    return {
+        name
+        for beat in await cluster.places.heartbeats()
+        if is_heard(beat.time_us, now_us, cluster.options)
+        for name, seen in beat.cells.items()
+        if seen.answers
+    }
 
 
 async def _may_fail_over(cluster: Cluster, cell: str) -> bool:
@@ -135,14 +168,14 @@ async def _release(
         is_first = action.cell == full[0]
         others = [cell for cell in full if cell != action.cell]
         asked = full if is_first else others
-        if stored.placement.epoch != action.epoch or not await _all_answer(cluster, asked):
+        if stored.placement.epoch != action.epoch or await _answering(cluster, asked) != {*asked}:
             return _result(LATE)
         if is_first:
             since_us = await _told_until_us(cluster)
             left, _ = await tell_on(cluster, since_us, after, until_us, only=action.group)
             if left is not None:
                 return {"outcome": DONE, "after": left, "more": True}
-            if not await _all_answer(cluster, others):  # that took a while
+            if await _answering(cluster, others) != {*others}:  # that took a while
                 return _result(LATE)
     return await _leave(cluster, action)
 
@@ -166,13 +199,14 @@ async def _leave(cluster: Cluster, action: Release) -> Result:
     )
 
 
-async def _all_answer(cluster: Cluster, cells: Sequence[str]) -> bool:
+async def _answering(cluster: Cluster, cells: Sequence[str]) -> set[str]:
     outcomes = await cluster.waits.all_of([ask(cluster, cell) for cell in cells])
     failed = [one for one in outcomes if isinstance(one, Exception)]
     for error in failed:
         if not isinstance(error, CellUnavailableError):
             raise error
-    return not failed
+    asked = zip(cells, outcomes, strict=True)
+    return {cell for cell, one in asked if not isinstance(one, Exception)}
 
 
 async def _complete(

@@ -39,6 +39,19 @@ def test_a_member_is_released_only_while_those_that_stay_answer(scene: Scene) ->
     assert outcome(scene, Release("g1.06", 3, "b")) == DONE
 
 
+def test_a_cell_is_taken_out_only_of_groups_that_others_serve_by_now(scene: Scene) -> None:
+    """The step was tried again for minutes: the cell is back, and the other copy is lost."""
+    scene.place("g2.06", "ac", factor=2)
+    scene.cells["c"].down = True
+    late = TakeOut("a", {GROUP: 1, "g2.06": 1, "g2.07": 1})
+    assert outcome(scene, late) == LATE
+    assert (scene.members(GROUP), scene.members("g2.06")) == ("bc", "ac")
+    # Where front ends see it answer it does not matter what the manager sees.
+    scene.beat()
+    assert outcome(scene, late) == LATE
+    assert scene.members("g2.06") == "c"
+
+
 def test_a_first_copy_that_does_not_answer_is_left_to_be_taken_out(scene: Scene) -> None:
     """It drains, and fails when another cell has just been taken out."""
     scene.place("g1.06", "ac", factor=1)
