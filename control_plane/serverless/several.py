@@ -53,7 +53,8 @@ class SeveralTables:
     ) -> None:
         self.cells = cells
         self._addresses = addresses
-        self._note = entropy.random_bytes(_NOTE_BYTES).hex()
+        self._entropy = entropy
+        self._note = self._new_note()
         self._is_noted = False
         self._clock = clock
         self._tables = Tables(first, control, clock, entropy, waits)
@@ -64,6 +65,9 @@ class SeveralTables:
         members = Members(cells, self.known, clock, waits)
         self.standard: GroupCells = standard_cells(members)
         self.fifo: GroupCells = fifo_cells(members)
+
+    def _new_note(self) -> str:
+        return self._entropy.random_bytes(_NOTE_BYTES).hex()
 
     async def judge(self) -> Mapping[str, Cell]:
         """Look whether the further tables are those of this service, as they were last.
@@ -144,10 +148,19 @@ class SeveralTables:
                 for name in waiting:
                     await self.standard.fanouts()[name].ship()
         untold_us = self._untold_us().values()
-        if not untold_us and not self._is_noted:
+        forgetting = [
+            one
+            for one in self.standard.fanouts().values()
+            if one.forgotten_since_us is not None
+        ]
+        if not untold_us and not self._is_noted and not forgetting:
             return
         now_us = self._clock.now_us()
         with deadline_at_most(now_us + NOTE_US_MAX):
+            for fanout in forgetting:  # what this sandbox will never tell, with a note of its own
+                since_us = fanout.forgotten_since_us
+                await self.places.beat(Heartbeat(self._new_note(), now_us, {}, told_us=since_us))
+                fanout.forgotten_since_us = None
             if untold_us:
                 self._is_noted = True
                 await self.places.beat(Heartbeat(self._note, now_us, {}, told_us=min(untold_us)))

@@ -8,6 +8,7 @@ from control_plane.places.items import DYNAMODB, CellRecord
 from control_plane.places.tables import IDENTITY, TablesRefusedError
 from control_plane.serverless.several import SeveralTables
 from data_plane.ports import Attributes, CellUnavailableError, Key, Update
+from data_plane.replication import fanout
 from data_plane.runtime.event_loop import EventLoopWaits
 from tests.unit.data_plane.replication.conftest import CellThatFails
 from tests.unit.repeatable import HandClock, SeededEntropy
@@ -87,6 +88,30 @@ def test_what_a_copy_does_not_take_is_noted_until_it_does(sandbox: Sandbox) -> N
         sandbox.control.requests.clear()
         await sandbox.several.ship()
         assert not sandbox.control.requests
+
+    asyncio.run(story())
+
+
+def test_what_a_sandbox_forgets_to_tell_stays_noted(
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fanout, "PENDING_MAX", 1)
+
+    async def story() -> None:
+        await sandbox.begin()
+        sandbox.tables["c"].down = True
+        done_us = []
+        for block in range(3):
+            done_us.append(sandbox.clock.now_us())
+            state = Key(STATE.partition, bytes((*bytes(9), block)))
+            await sandbox.several.standard[GROUP].update(state, DELETE)
+            await sandbox.several.ship()
+            sandbox.clock.advance(1)
+            sandbox.of_store.advance(1)
+        assert sorted(filter(None, await sandbox.notes())) == done_us
+        sandbox.tables["c"].down = False
+        await sandbox.several.ship()
+        assert sorted(filter(None, await sandbox.notes())) == done_us[:2]
 
     asyncio.run(story())
 
