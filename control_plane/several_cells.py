@@ -351,6 +351,7 @@ class SeveralCells(Together):
         """
         folder = self._folder(name)
         answers = not folder.reason
+        before = self.known.cells[name].state
         if answers:
             await self._left.check(name, self._others(name))
         elif folder.cell.missing:  # what is open ends with it
@@ -361,7 +362,7 @@ class SeveralCells(Together):
             await self._call(name, FAILED)
             await self._leave_registry(name)  # whoever let it in again did not know yet
             if answers:
-                await self._check_again(name)
+                await self._check_again(name, before)
         left = self._others(name)
         await self._advance([name])
         self.own.shut(name)
@@ -369,12 +370,12 @@ class SeveralCells(Together):
         await self._keep_doors()  # nothing of it is open any more: its disk may be taken away
         LOG.warning("%s was failed by an operator; %s answer", name, ", ".join(sorted(left)))
 
-    async def _check_again(self, name: str) -> None:
-        """Let it answer on where others have let go meanwhile of what it has."""
+    async def _check_again(self, name: str, before: str) -> None:
+        """Let it answer on, as it was, where others have let go meanwhile of what it has."""
         try:
             await self._left.check(name, self._others(name))
         except CellCommandError:
-            await self._call(name, ACTIVE, (FAILED,))
+            await self._call(name, before, (FAILED,))
             raise
 
     def _others(self, name: str) -> list[str]:

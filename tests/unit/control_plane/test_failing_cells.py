@@ -10,7 +10,7 @@ import pytest
 
 from control_plane.cells import StartError
 from control_plane.places.groups import REGISTRY
-from control_plane.places.items import ACTIVE, FAILED
+from control_plane.places.items import ACTIVE, DRAINING, FAILED
 from control_plane.places.report import CellCommandError
 from control_plane.several_cells import SeveralCells
 
@@ -19,8 +19,11 @@ from .starting import ITEM, members, nothing, play, queue
 pytestmark = pytest.mark.usefixtures("patience")
 
 
-def test_a_cell_is_not_failed_where_others_let_go_meanwhile(tmp_path: Path) -> None:
+@pytest.mark.parametrize("before", [ACTIVE, DRAINING])
+def test_a_cell_is_not_failed_where_others_let_go_meanwhile(tmp_path: Path, before: str) -> None:
     async def scenario(several: SeveralCells) -> None:
+        await several.places.set_state("cell-3", before)
+        await several.known.refresh()
         set_state, group = several.places.set_state, "g3.07"
         await several.placing.placed(queue("0" * 30 + group[-2:], group))
 
@@ -35,7 +38,7 @@ def test_a_cell_is_not_failed_where_others_let_go_meanwhile(tmp_path: Path) -> N
         with pytest.raises(CellCommandError, match="cell-3 has the only copy of 1 queue"):
             await several.fail("cell-3")
         assert several.states()["cell-3"] == "available"
-        assert several.known.cells["cell-3"].state == ACTIVE
+        assert several.known.cells["cell-3"].state == before
         assert not several.watch.aside
 
     play(tmp_path, scenario)
