@@ -16,16 +16,13 @@ from data_plane.embedded.copying import CopySource
 from data_plane.embedded.failable import FailableCell
 from data_plane.embedded.standing import REPLACED_NOTE, is_replaced
 from data_plane.embedded.store import DATA_FILE, CellOpenError
-from data_plane.ports import Cell, CellUnavailableError, Clock, Key
+from data_plane.ports import Cell, CellUnavailableError, Clock
 from data_plane.runtime.guard import Guard
 from data_plane.settings import ServerSettings
 from data_plane.stored.bodies import BodyStore
 
 LOCAL: Final = "local"
 """Name of the embedded cell in definitions of queues; stored, so never to be changed."""
-
-PROBE: Final = Key("health", b"\0")
-"""What is read to see whether a cell answers; there need not be such an item."""
 
 OF_DEFINITIONS: Final = "/definitions"
 """How the name of the guard ends behind which the control plane and its probes are."""

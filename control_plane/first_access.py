@@ -8,9 +8,10 @@ log: it goes into a credentials file of the person who runs this.
 from typing import Final
 
 from control_plane.accounts import Accounts
-from control_plane.cells import PROBE, StartError, log_circuit
+from control_plane.cells import StartError, log_circuit
 from control_plane.master_keys import open_keys
 from control_plane.operations.administration import Record
+from control_plane.places.watching import PROBE
 from control_plane.root_account import open_root_account
 from data_plane.dynamodb.cell import DynamoCell
 from data_plane.dynamodb.opening import OpenError, connect

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from control_plane.cells import PROBE, StartError, log_circuit
+from control_plane.cells import StartError, log_circuit
 from control_plane.places.items import (
     CELLS,
     PLACEMENTS,
@@ -23,6 +23,7 @@ from control_plane.places.items import (
     placement_key,
     with_own,
 )
+from control_plane.places.watching import PROBE
 from control_plane.registry_secret import sealed_under
 from data_plane.blobs.place import BlobsOpenError, S3Place, place_of
 from data_plane.blobs.versions import bring_back

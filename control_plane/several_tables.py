@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
 
-from control_plane.cells import PROBE, OpenedCell, StartError
+from control_plane.cells import OpenedCell, StartError
 from control_plane.core.identity import Standing
 from control_plane.core.item_field import UnknownItemFormatError
 from control_plane.places.group_bodies import BodiesOfGroups, SegmentsOfGroups
@@ -18,7 +18,7 @@ from control_plane.places.items import DYNAMODB, REMOVED, CellRecord, cell_key, 
 from control_plane.places.report import CellCommandError
 from control_plane.places.stored import by_what_is_now
 from control_plane.places.tables import Tables, TablesRefusedError, read_identity
-from control_plane.places.watching import WatchedCell
+from control_plane.places.watching import PROBE, WatchedCell
 from control_plane.table_cells import open_further_table, open_table_cell
 from control_plane.together import Together
 from data_plane.ports import Cell, CellUnavailableError, Clock, Entropy, Waits

@@ -8,7 +8,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
 from control_plane.bodies import open_bodies
-from control_plane.cells import OF_DEFINITIONS, PROBE, OpenedCell, StartError, log_circuit
+from control_plane.cells import OF_DEFINITIONS, OpenedCell, StartError, log_circuit
+from control_plane.places.watching import PROBE
 from data_plane.blobs.place import BlobsOpenError
 from data_plane.dynamodb.cell import DynamoCell
 from data_plane.dynamodb.opening import OpenError, connect_both, open_table

@@ -9,8 +9,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from control_plane.cells import OF_DEFINITIONS, PROBE, OpenedCell
+from control_plane.cells import OF_DEFINITIONS, OpenedCell
 from control_plane.core.revisits import Revisits
+from control_plane.places.watching import PROBE
 from data_plane.core.circuit_breaker import CircuitState
 from data_plane.core.deadline import deadline
 from data_plane.core.message import Counts

@@ -1,14 +1,9 @@
 """Asking a cell for an item that it has not got, to see whether it answers."""
 
-from typing import Final
-
 from control_plane.cluster.cluster import Cluster
+from control_plane.places.watching import PROBE, PROBE_US_MAX
 from data_plane.core.deadline import deadline
-from data_plane.ports import CellUnavailableError, Key
-
-PROBE: Final = Key("health", b"\0")
-PROBE_US_MAX: Final = 1_000_000
-"""A cell that takes longer does not answer."""
+from data_plane.ports import CellUnavailableError
 
 
 async def ask(cluster: Cluster, name: str) -> None:

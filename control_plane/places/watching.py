@@ -9,6 +9,9 @@ from control_plane.places.ticking import Ticks
 from data_plane.core.deadline import deadline
 from data_plane.ports import Cell, CellUnavailableError, Clock, DeadlinePassedError, Key
 
+PROBE: Final = Key("health", b"\0")
+"""What is read to see whether a cell answers; there need not be such an item."""
+
 PROBE_US_MAX: Final = 1_000_000
 """A cell that takes longer does not answer."""
 

@@ -5,9 +5,10 @@ from typing import Final
 
 import msgspec
 
+from control_plane.places.watching import PROBE
 from data_plane import VERSION
 from data_plane.core.deadline import deadline_at_most
-from data_plane.ports import Cell, CellThrottledError, CellUnavailableError, Clock, Key
+from data_plane.ports import Cell, CellThrottledError, CellUnavailableError, Clock
 from data_plane.protocol.http import HttpRequest, HttpResponse, path_inside
 
 Answer = Callable[[HttpRequest], Awaitable[HttpResponse]]
@@ -15,9 +16,6 @@ Answer = Callable[[HttpRequest], Awaitable[HttpResponse]]
 PATH: Final = "/health"
 _US_MAX: Final = 2_000_000
 """Whoever checks waits no longer: Route 53 two seconds for the status line."""
-
-PROBE: Final = Key("health", b"\0")
-"""There need not be such an item."""
 
 
 def before(

@@ -149,9 +149,7 @@ class SeveralTables:
                     await self.standard.fanouts()[name].ship()
         untold_us = self._untold_us().values()
         forgetting = [
-            one
-            for one in self.standard.fanouts().values()
-            if one.forgotten_since_us is not None
+            one for one in self.standard.fanouts().values() if one.forgotten_since_us is not None
         ]
         if not untold_us and not self._is_noted and not forgetting:
             return

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 from moto import mock_aws
 
-from control_plane.cells import PROBE, StartError
+from control_plane.cells import StartError
 from control_plane.one_cell import open_cell
+from control_plane.places.watching import PROBE
 from data_plane.aws_sessions import new_session
 from data_plane.core.deadline import deadline
 from data_plane.ports import CellUnavailableError, Key, Tally
