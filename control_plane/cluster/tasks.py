@@ -37,9 +37,10 @@ async def _observe(_event: Event, cluster: Cluster) -> Result:
 async def _plan(event: Event, cluster: Cluster) -> Result:
     """What is to be done: first about cells, then what the execution was started for."""
     seen = observation_of(event["observed"])
-    beat = cluster.beat()
-    own = beat.front_end if beat is not None else ""
-    actions = in_own_order(plan(seen, cluster.options, cluster.clock.now_us()), own)
+    beat, now_us = cluster.beat(), cluster.clock.now_us()
+    # Executions of a state machine, of which one begins each minute, are told apart by their time.
+    own = beat.front_end if beat is not None else str(now_us)
+    actions = in_own_order(plan(seen, cluster.options, now_us), own)
     return {"tasks": [*map(to_json, actions), *event.get("tasks", ())], "more": False}
 
 

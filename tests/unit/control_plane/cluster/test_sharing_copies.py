@@ -10,6 +10,7 @@ from control_plane.cluster.acting import DONE, act
 from control_plane.cluster.actions import Action, Admit, Complete
 from control_plane.cluster.copies import PUTS_MAX
 from control_plane.cluster.planning import in_own_order
+from control_plane.cluster.tasks import perform
 from data_plane.ports import Key
 from data_plane.replication.copying import PAGE
 from data_plane.stored.keys import partitions
@@ -80,6 +81,22 @@ def test_managers_share_what_is_to_be_copied(
 def test_in_one_order_each_would_copy_everything(alone: int) -> None:
     """What the one above is there for."""
     assert requests_of(joining(), "one", "one") > 1.8 * alone
+
+
+def test_executions_that_begin_one_after_the_other_copy_in_orders_of_their_own() -> None:
+    """A state machine has no front end's name, and begins one each minute while others copy."""
+    scene, orders = joining(), []
+    scene.clock.advance(60)
+    for _ in range(2):
+        scene.clock.advance(60)
+        observed = scene.run(perform({"task": "observe"}, scene.cluster, LATER_US))
+        assert observed is not None
+        event = {"task": "plan", "observed": observed["observed"]}
+        planned = scene.run(perform(event, scene.cluster, LATER_US))
+        assert planned is not None
+        orders.append([one["group"] for one in planned["tasks"] if one["act"] == "complete"])
+    assert sorted(orders[0]) == sorted(orders[1]) == GROUPS
+    assert orders[0] != orders[1]
 
 
 @pytest.mark.parametrize(("chooses_stamps", "most"), [(True, PAGE), (False, PUTS_MAX)])
