@@ -16,7 +16,8 @@ from data_plane.ports import Cell, Clock, Waits
 class Cluster:
     """The registry's parts, the plain cells by their names, and who looks at them.
 
-    `beat` is what this process sees itself, where it is a front end that stays; `known` the map
+    `ask` raises CellUnavailableError for a cell that does not answer, where it takes more than a
+    read to see that. `beat` is what this process sees itself, where it is a front end that stays; `known` the map
     that it goes by, where the registry does not answer. `registry_partitions` names what a copy of
     the registry consists of, where that lies on a chain.
     """
@@ -28,6 +29,7 @@ class Cluster:
     clock: Clock
     waits: Waits
     options: Options
+    ask: Callable[[str], Awaitable[None]] | None = None
     beat: Callable[[], Heartbeat | None] = lambda: None
     known: CachedMap | None = None
     registry_partitions: Callable[[], Awaitable[Sequence[str]]] | None = None

@@ -8,6 +8,9 @@ from data_plane.ports import CellUnavailableError
 
 async def ask(cluster: Cluster, name: str) -> None:
     """Raise CellUnavailableError for a cell that does not answer, or is not known here."""
+    if cluster.ask is not None:
+        await cluster.ask(name)
+        return
     if name not in cluster.cells:
         raise CellUnavailableError(f"this process knows nothing of {name}")
     with deadline(cluster.clock.now_us() + PROBE_US_MAX):

@@ -301,6 +301,7 @@ def beside(
         clock=clock,
         waits=waits,
         options=Options(grace_us=several.grace_us),
+        ask=several.watch.ask,
         beat=several.heart.beat,
         known=several.known,
         registry_partitions=several.registry_partitions,

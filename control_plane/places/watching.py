@@ -142,6 +142,14 @@ class CellWatch:
         self._note(name, answers=is_answered, since_us=now_us if is_answered else asked_us)
         self._count(watched, cell.requests(), now_us)
 
+    async def ask(self, name: str) -> None:
+        """Probe a cell for who asks alone. Raises CellUnavailableError where it does not answer."""
+        cell = self._cells.get(name)
+        if cell is None or name in self.aside:
+            raise CellUnavailableError(f"{name} is not watched here")
+        with deadline(self._clock.now_us() + PROBE_US_MAX):
+            await cell.probe()
+
     def look(self) -> None:
         """Notice cells whose probe takes too long, and those that are no more."""
         for name in self._watched.keys() - self._cells.keys():

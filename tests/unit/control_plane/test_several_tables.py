@@ -11,6 +11,9 @@ import pytest
 from moto import mock_aws
 
 from control_plane.cells import StartError
+from control_plane.cluster.cluster import Cluster
+from control_plane.cluster.probing import ask
+from control_plane.cluster.running import beside
 from control_plane.core.definition import Definition
 from control_plane.places.changes import PlacementChangeError
 from control_plane.places.groups import group_names
@@ -21,8 +24,9 @@ from control_plane.several_opening import as_opened, bodies_of, open_several
 from control_plane.several_tables import GRACE_US
 from control_plane.together import Together
 from data_plane.aws_sessions import new_session
-from data_plane.ports import Append, Key
+from data_plane.ports import Append, CellUnavailableError, Key
 from data_plane.replication.placement import partition_of
+from data_plane.runtime.event_loop import EventLoopWaits
 from data_plane.settings import ServerSettings
 from data_plane.stored.bodies import BodyStore
 from data_plane.stored.keys import segments
@@ -59,6 +63,12 @@ def play(settings: ServerSettings, scenario: Callable[[Together], Awaitable[None
             await as_opened(several).close()
 
     asyncio.run(main())
+
+
+def manager_of(several: Together) -> Cluster:
+    no_registry: Any = None
+    clock = SystemClock()
+    return beside(several, no_registry, clock, EventLoopWaits(clock), SystemEntropy())._cluster
 
 
 def items(dynamodb: Any, table: str) -> set[str]:
@@ -181,6 +191,7 @@ def test_a_probe_does_not_wait_behind_messages(dynamodb: Any, settings: ServerSe
             await several.look()
             await asyncio.gather(*several._probes)
             assert several.states() == {"one": "available", "two": "available"}
+            await ask(manager_of(several), "two")
             assert not waiting.done()
         finally:
             busy.set()
@@ -398,6 +409,8 @@ def test_a_table_that_is_put_back_while_it_is_served_fails(
         await several.look()
         await asyncio.gather(*several._probes)
         assert several.states() == {"one": "available", "two": "unavailable"}
+        with pytest.raises(CellUnavailableError, match="it was put back"):
+            await ask(manager_of(several), "two")
 
     play(settings, scenario)
 
