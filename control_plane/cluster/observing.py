@@ -27,6 +27,9 @@ from data_plane.ports import CellUnavailableError
 READ_US_MAX: Final = 1_000_000
 """A registry that takes longer does not answer."""
 
+EMPTY_US_MAX: Final = 10_000_000
+"""For all groups together: there may be hundreds, each with a request of its own."""
+
 LOGS_MAX: Final = 20
 """FIFO queues that are looked at: those with the most appends."""
 
@@ -45,9 +48,11 @@ async def observe(cluster: Cluster) -> Observation:
     try:
         with deadline(cluster.clock.now_us() + READ_US_MAX):
             known = await cluster.places.read_all()
+        with deadline(cluster.clock.now_us() + EMPTY_US_MAX):
+            empty = await _empty(cluster, known)
+        with deadline(cluster.clock.now_us() + READ_US_MAX):  # late: heartbeats are old soon
             beats = await cluster.places.heartbeats()
             last = await cluster.places.removal()
-            empty = await _empty(cluster, known)
         logs = await _logs(cluster, beats)
     except CellUnavailableError:
         if cluster.known is None or beat is None:

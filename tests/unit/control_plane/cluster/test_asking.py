@@ -7,7 +7,9 @@ import pytest
 from control_plane.cluster import acting
 from control_plane.cluster.acting import DONE, LATE, act
 from control_plane.cluster.actions import Admit, Release, TakeOut
-from control_plane.places.items import CellSeen, Heartbeat
+from control_plane.places.items import DRAINING, CellSeen, Heartbeat
+from data_plane.core.deadline import left_us
+from data_plane.ports import DeadlinePassedError
 from tests.unit.control_plane.cluster.scene import LATER_US, SECOND_US, Scene, execute
 
 GROUP: Final = "g3.05"
@@ -81,6 +83,27 @@ def test_nobody_is_asked_for_a_release_that_was_planned_upon_an_old_epoch(scene:
         cell.requests.clear()
     assert outcome(scene, Release(GROUP, 1, "a")) == LATE
     assert not any(cell.requests for cell in scene.cells.values())
+
+
+def test_a_registry_that_is_far_away_is_asked_for_all_groups(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While a cell drains each of them takes a request."""
+    for number in range(48):
+        scene.place(f"g2.{number:02}", "ab", factor=2)
+    scene.run(scene.places.set_state("a", DRAINING))
+    is_empty = scene.placing.is_empty
+
+    async def slow(group: str) -> bool:
+        if (left_us(scene.clock.now_us()) or 0) <= 0:
+            raise DeadlinePassedError
+        scene.clock.advance(0.03)
+        return await is_empty(group)
+
+    monkeypatch.setattr(scene.placing, "is_empty", slow)
+    results = scene.run(execute(scene.cluster))
+    assert {one["task"]["act"] for one in results} == {"admit"}
+    assert len(results) == 1 + 48
 
 
 def test_without_front_ends_a_cell_is_asked_until_it_counts_as_down(scene: Scene) -> None:
