@@ -38,6 +38,9 @@ TAKEOVER_US: Final = OWNED_US + OWNER_GUARD_US + STEPS_APART_US
 RESERVE_US: Final = 5_000_000
 """No step begins with less time left, but the first."""
 
+_MAP_US: Final = MAP_AGE_US_MAX - FRESH_US + RESERVE_US
+"""For so long a map may serve that was fresh when a task began."""
+
 MARGIN_US: Final = 500_000
 """By so much the work ends before the invocation does, so that a failure can be told."""
 
@@ -100,8 +103,8 @@ async def perform(
 async def perform_on(opened: Opened, event: Event, remaining_us: int) -> Result:
     """As `perform`, in a sandbox.
 
-    With several cells it works by a fresh map, for as long as that may serve; the next call goes on
-    by another one.
+    With several cells it works by a fresh map, for as long as that may serve, and goes on by another
+    one while there is time: a state machine counts invocations, whatever they do.
     """
     result = await _perform_on(opened, event, remaining_us)
     for measured in result.get("measured", ()):
@@ -115,8 +118,6 @@ async def _perform_on(opened: Opened, event: Event, remaining_us: int) -> Result
     ground, service, several = opened.ground, opened.service, opened.several
     if several is None:
         return await perform(event, ground, service, remaining_us)
-    await several.advance()
-    await several.freshen()
     cluster = Cluster(
         places=several.places,
         placing=several.placing,
@@ -126,9 +127,21 @@ async def _perform_on(opened: Opened, event: Event, remaining_us: int) -> Result
         waits=ground.waits,
         options=Options(grace_us=opened.settings.grace_s * 1_000_000),
     )
-    time_us = min(remaining_us, MAP_AGE_US_MAX - FRESH_US + RESERVE_US)
-    result = await perform(event, ground, service, time_us, cluster)
-    await several.ship()
+    result: Result | None = None
+    ends_us = ground.clock.now_us() + remaining_us
+    while result is None or (result["more"] and ends_us - ground.clock.now_us() >= _MAP_US):
+        try:
+            await several.advance()
+            await several.freshen()
+            left_us = ends_us - ground.clock.now_us()
+            stepped = await perform(event, ground, service, min(left_us, _MAP_US), cluster)
+        except CellUnavailableError:
+            if result is None:
+                raise
+            break  # What is done is done: the next call goes on from there, or says what is wrong.
+        await several.ship()
+        result = stepped
+        event = {**result, "rounds": event.get("rounds", 0)}
     return result
 
 

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -235,6 +236,49 @@ def test_a_task_goes_on_for_a_bounded_number_of_rounds(site: Site) -> None:
     event = {"task": "sweep_dropped", "rounds": tasks.ROUNDS_MAX - 1}
     assert site.do(event, ONE_STEP_S)["more"] is False
     assert site.left() > 0
+
+
+class SeveralStub:
+    """What a task asks of several cells, whose map it counts."""
+
+    places = placing = None
+
+    def __init__(self) -> None:
+        self.cells: dict[str, Any] = {}
+        self.maps = 0
+
+    async def advance(self) -> None:
+        pass
+
+    async def freshen(self) -> None:
+        self.maps += 1
+
+    async def ship(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize("fails_at", [0, 3])
+def test_with_several_cells_a_round_is_an_invocation_and_not_a_map(
+    site: Site, monkeypatch: pytest.MonkeyPatch, fails_at: int
+) -> None:
+    several: Any = SeveralStub()
+    settings: Any = SimpleNamespace(grace_s=600)
+    opened: Any = SimpleNamespace(
+        ground=site.ground, service=site.service, several=several, settings=settings
+    )
+
+    async def copies(event: Mapping[str, Any], _cluster: object, until_us: int) -> dict[str, Any]:
+        if several.maps == fails_at:
+            raise CellUnavailableError("it is throttled")
+        site.clock.advance((until_us - site.clock.now_us()) / 1_000_000)
+        return {"outcome": "done", "after": {"n": event["after"]["n"] + 1}, "more": True}
+
+    monkeypatch.setattr("control_plane.cluster.tasks.perform", copies)
+    event = {"task": {"act": "complete"}, "rounds": 3, "after": {"n": 0}}
+    result = site.rig.run(tasks.perform_on(opened, event, 900_000_000))
+    assert (result["rounds"], result["more"]) == (4, True)
+    assert result["after"] == {"n": several.maps - (fails_at > 0)}
+    assert several.maps == fails_at or several.maps > 20
 
 
 # Streams
