@@ -31,7 +31,7 @@ from control_plane.core.definition import Definition
 from control_plane.core.fifo_generations import may_split, split
 from control_plane.places.changes import PlacementChangeError
 from control_plane.places.groups import REGISTRY
-from control_plane.places.items import FAILED
+from control_plane.places.items import FAILED, Heartbeat
 from control_plane.places.stored import NONCE_BYTES, StalePlanError
 from data_plane.core.errors import RefusedError
 from data_plane.ports import CellUnavailableError
@@ -120,11 +120,10 @@ async def _served_without(cluster: Cluster, cell: str, groups: Sequence[str]) ->
 
 async def _heard_answering(cluster: Cluster) -> set[str]:
     """Cells that front ends see answer, whatever this process sees."""
-    now_us = cluster.clock.now_us()
     return {
         name
         for beat in await cluster.places.heartbeats()
-        if is_heard(beat.time_us, now_us, cluster.options)
+        if _is_heard(cluster, beat)
         for name, seen in beat.cells.items()
         if seen.answers
     }
@@ -171,8 +170,7 @@ async def _release(
         if stored.placement.epoch != action.epoch or await _answering(cluster, asked) != {*asked}:
             return _result(LATE)
         if is_first:
-            since_us = await _told_until_us(cluster)
-            left, _ = await tell_on(cluster, since_us, after, until_us, only=action.group)
+            left = await _tell_of(cluster, action.group, after, until_us)
             if left is not None:
                 return {"outcome": DONE, "after": left, "more": True}
             if await _answering(cluster, others) != {*others}:  # that took a while
@@ -180,10 +178,39 @@ async def _release(
     return await _leave(cluster, action)
 
 
-async def _told_until_us(cluster: Cluster) -> int:
-    """Until when all front ends have told all copies everything, as far as that is known."""
-    told_us = [beat.told_us for beat in await cluster.places.heartbeats()]
-    return min((one for one in told_us if one is not None), default=cluster.clock.now_us())
+async def _tell_of(
+    cluster: Cluster, group: str, after: Mapping[str, Any], until_us: int
+) -> dict[str, Any] | None:
+    """Tell the others what the first member of a group knows: where to go on, None at the end.
+
+    From the beginning, where a front end has ended since then without telling: of what had been
+    compared it may have told the first member more.
+    """
+    beats = await cluster.places.heartbeats()
+    ended = after.get("ended", _ended(cluster, beats))
+    # Until then all front ends have told all copies everything, as far as that is known.
+    told_us = [beat.told_us for beat in beats if beat.told_us is not None]
+    since_us = min(told_us, default=cluster.clock.now_us())
+    left, _ = await tell_on(cluster, since_us, after, until_us, only=group)
+    if left is not None:
+        return {**left, "ended": ended}
+    now_ended = _ended(cluster, await cluster.places.heartbeats())
+    return None if now_ended.items() <= ended.items() else {}
+
+
+def _ended(cluster: Cluster, beats: Sequence[Heartbeat]) -> dict[str, int]:
+    """The last heartbeats of front ends that are silent, or left a note of what nobody is told."""
+    own = cluster.beat()
+    return {
+        beat.front_end: beat.time_us
+        for beat in beats
+        if (own is None or beat.front_end != own.front_end)
+        and not (beat.cells and _is_heard(cluster, beat))
+    }
+
+
+def _is_heard(cluster: Cluster, beat: Heartbeat) -> bool:
+    return is_heard(beat.time_us, cluster.clock.now_us(), cluster.options)
 
 
 async def _leave(cluster: Cluster, action: Release) -> Result:

@@ -149,6 +149,36 @@ def test_who_leaves_in_order_takes_nothing_along_that_it_alone_knows(
     assert bodies(following.receive(sent)) == SENT
 
 
+@pytest.mark.parametrize("is_noted", [False, True])
+def test_so_too_where_a_front_end_ends_while_copies_are_compared(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, *, is_noted: bool
+) -> None:
+    """It deletes what has been compared by then, and tells the one that leaves alone.
+
+    A server crashes, a function leaves a note.
+    """
+    monkeypatch.setattr(untold, "ITEMS_PER_STEP", 1)
+    queue, *_ = sorted((make_queue(scene), make_queue(scene, "q2")), key=lambda one: one.uid)
+    crashing = FrontEnd(scene, "crashing")
+    crashing.send(queue, *SENT)
+    scene.clock.advance(4)
+    received = crashing.receive(queue)
+    crashing.beat()
+    action = Release(GROUP, 1, "a")
+    result = scene.run(act(scene.cluster, action, {}, 0))
+    crashing.delete(queue, received)
+    if is_noted:
+        now_us = scene.clock.now_us()
+        scene.run(scene.places.leave("crashing"))
+        scene.run(scene.places.beat(Heartbeat("note", now_us, {}, told_us=now_us)))
+    while result["more"]:
+        scene.clock.advance(1 if is_noted else 15)
+        result = scene.run(act(scene.cluster, action, result["after"], 0))
+    assert scene.members(GROUP) == "bc"
+    scene.clock.advance(GONE_S)
+    assert bodies(FrontEnd(scene, "next").receive(queue)) == []
+
+
 def test_others_leave_without_a_comparison(scene: Scene) -> None:
     make_queue(scene)
     scene.cells["b"].requests.clear()
