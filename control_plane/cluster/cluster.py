@@ -17,9 +17,9 @@ class Cluster:
     """The registry's parts, the plain cells by their names, and who looks at them.
 
     `ask` raises CellUnavailableError for a cell that does not answer, where it takes more than a
-    read to see that. `beat` is what this process sees itself, where it is a front end that stays; `known` the map
-    that it goes by, where the registry does not answer. `registry_partitions` names what a copy of
-    the registry consists of, where that lies on a chain.
+    read to see that. `beat` is what this process sees itself, where it is a front end that stays;
+    `known` the map that it goes by, where the registry does not answer. `registry_partitions` names
+    what a copy of the registry consists of, where that lies on a chain.
     """
 
     places: Places

@@ -103,8 +103,8 @@ async def perform(
 async def perform_on(opened: Opened, event: Event, remaining_us: int) -> Result:
     """As `perform`, in a sandbox.
 
-    With several cells it works by a fresh map, for as long as that may serve, and goes on by another
-    one while there is time: a state machine counts invocations, whatever they do.
+    With several cells it works by a fresh map, for as long as that may serve, and goes on by
+    another one while there is time: a state machine counts invocations, whatever they do.
     """
     result = await _perform_on(opened, event, remaining_us)
     for measured in result.get("measured", ()):
