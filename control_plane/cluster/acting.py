@@ -43,6 +43,9 @@ LATE: Final = "late"
 REFUSED: Final = "refused"
 """It would do harm by now."""
 
+_PASSES_MAX: Final = 5
+"""Comparisons of a group before its first member leaves."""
+
 Result = dict[str, Any]
 
 
@@ -184,8 +187,10 @@ async def _tell_of(
     """Tell the others what the first member of a group knows: where to go on, None at the end.
 
     From the beginning, where a front end has ended since then without telling: of what had been
-    compared it may have told the first member more.
+    compared it may have told the first member more. Not for ever: functions may leave notes all the
+    time.
     """
+    passes = int(after.get("passes", 0)) or 1
     beats = await cluster.places.heartbeats()
     ended = after.get("ended", _ended(cluster, beats))
     # Until then all front ends have told all copies everything, as far as that is known.
@@ -193,9 +198,10 @@ async def _tell_of(
     since_us = min(told_us, default=cluster.clock.now_us())
     left, _ = await tell_on(cluster, since_us, after, until_us, only=group)
     if left is not None:
-        return {**left, "ended": ended}
+        return {**left, "ended": ended, "passes": passes}
     now_ended = _ended(cluster, await cluster.places.heartbeats())
-    return None if now_ended.items() <= ended.items() else {}
+    is_all = now_ended.items() <= ended.items() or passes == _PASSES_MAX
+    return None if is_all else {"passes": passes + 1}
 
 
 def _ended(cluster: Cluster, beats: Sequence[Heartbeat]) -> dict[str, int]:

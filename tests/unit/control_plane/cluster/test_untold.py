@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import pytest
 
-from control_plane.cluster import untold
+from control_plane.cluster import acting, untold
 from control_plane.cluster.acting import DONE, act
 from control_plane.cluster.actions import Reconcile, Release, TakeOut
 from control_plane.cluster.tasks import perform
@@ -177,6 +177,23 @@ def test_so_too_where_a_front_end_ends_while_copies_are_compared(
     assert scene.members(GROUP) == "bc"
     scene.clock.advance(GONE_S)
     assert bodies(FrontEnd(scene, "next").receive(queue)) == []
+
+
+def test_a_first_copy_leaves_in_the_end_however_many_notes_are_left(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    passes: list[int] = []
+
+    async def tell_on(*_args: Any, **_named: Any) -> tuple[None, int]:
+        passes.append(scene.clock.now_us())
+        note = Heartbeat(f"note-{len(passes)}", scene.clock.now_us(), {}, told_us=1)
+        await scene.places.beat(note)
+        return None, 0
+
+    monkeypatch.setattr(acting, "tell_on", tell_on)
+    release(scene, "a", LATER_US)
+    assert scene.members(GROUP) == "bc"
+    assert len(passes) == 5
 
 
 def test_others_leave_without_a_comparison(scene: Scene) -> None:
