@@ -280,12 +280,12 @@ CHAIN_BUGS: Final = (
         ((chain, "_refused", _leave_it_half_way),),
         60,
     ),
-    _bug("copies go over what is newer", FIFO_ANY, ((copying, "copy_item", _overwrite),), 301),
+    _bug("copies go over what is newer", FIFO_ANY, ((copying, "copy_item", _overwrite),), 6),
     _bug(
         "any epoch will do",
         FIFO_ANY,
         ((chain, "_not_later", _any_epoch), (chain, "_check_epoch", _never_stale)),
-        22,
+        5,
         directed=TWO_HEADS,
     ),
     _bug(
@@ -294,7 +294,7 @@ CHAIN_BUGS: Final = (
         ((chain, "_hand_down", _without_the_last),),
         8,
     ),
-    _bug("no grace for who joins", FIFO_ANY, ((managing, "OPTIONS", _NO_GRACE),), 28),
+    _bug("no grace for who joins", FIFO_ANY, ((managing, "OPTIONS", _NO_GRACE),), 56),
     _bug(
         "who comes back has its old incarnation",
         FIFO_ANY,
@@ -361,7 +361,7 @@ FANOUT_BUGS: Final = (
         "who serves next is not told",
         DELETED,
         ((Fanout, "_tell", _tell_by_the_new_map),),
-        442,
+        787,
         fifo=False,
     ),
     _bug(
