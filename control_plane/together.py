@@ -377,7 +377,8 @@ class Together:
     async def drain(self, name: str) -> None:
         """Let everything move away from a cell, a group at a time; the manager sees to it."""
         self._check_known(name)
-        await self._call(name, DRAINING)
+        await self._call(name, DRAINING, frozenset(STATES) - {REMOVED})
+        self._check_known(name)  # Another server may have parted with it meanwhile.
 
     async def restore(self, name: str) -> None:
         """Let a cell that was drained or called failed take part again."""

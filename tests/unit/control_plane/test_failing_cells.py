@@ -10,7 +10,7 @@ import pytest
 
 from control_plane.cells import StartError
 from control_plane.places.groups import REGISTRY
-from control_plane.places.items import ACTIVE, DRAINING, FAILED
+from control_plane.places.items import ACTIVE, DRAINING, FAILED, REMOVED
 from control_plane.places.report import CellCommandError
 from control_plane.several_cells import SeveralCells
 
@@ -104,6 +104,16 @@ def test_no_cell_is_removed_for_another_one_that_does_not_answer_either(tmp_path
         assert members(several, group) == ["cell-1", "cell-2"]
         await several.remove("cell-1", lose_messages=True)
         assert members(several, group) == ["cell-2"]
+
+    play(tmp_path, scenario, cells=4)
+
+
+def test_a_cell_that_another_server_has_removed_meanwhile_does_not_drain(tmp_path: Path) -> None:
+    async def scenario(several: SeveralCells) -> None:
+        await several.places.set_state("cell-4", REMOVED)
+        with pytest.raises(CellCommandError, match="there is no cell cell-4"):
+            await several.drain("cell-4")
+        assert (await several.places.read_all()).cells["cell-4"].state == REMOVED
 
     play(tmp_path, scenario, cells=4)
 
