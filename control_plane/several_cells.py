@@ -224,7 +224,9 @@ class SeveralCells(Together):
         folder = await self._folders.open_new(name, path, self.own.paths.values())
         self.cells.add(folder, path)
         self._serve(folder)
-        await self.own.change_cells({**self.own.paths, name: path}, self._nonce())
+        await self._when_it_may(
+            lambda: self.own.change_cells({**self.own.paths, name: path}, self._nonce())
+        )
         await self._when_it_may(self.own.spread)
         await by_what_is_now(self.make_missing)  # the registry may lose or get a member meanwhile
         return name
@@ -324,7 +326,8 @@ class SeveralCells(Together):
 
     async def remove(self, name: str, *, lose_messages: bool = False) -> None:
         """As for all cells; its directory stays where it is."""
-        await super().remove(name, lose_messages=lose_messages)
+        if name in self._present() or name not in self.own.paths:  # else a try of before got so far
+            await super().remove(name, lose_messages=lose_messages)
         paths = {cell: path for cell, path in self.own.paths.items() if cell != name}
         await self.own.change_cells(paths, self._nonce())
         self._part_with(name)

@@ -1,16 +1,44 @@
 """A cell is added while the registry changes."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from control_plane.places.stored import Places
+from control_plane.places.own import OwnPlacement, StalePlanError
+from control_plane.places.report import CellCommandError
+from control_plane.places.stored import Places, by_what_is_now
 from control_plane.several_cells import SeveralCells
 from data_plane.replication.member_cell import StalePlacementError
 from tests.unit.control_plane.starting import play
 
 pytestmark = pytest.mark.usefixtures("patience")
+
+
+def test_cells_are_added_and_removed_while_the_registrys_own_placement_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    change_cells, tried = OwnPlacement.change_cells, list[int]()
+
+    async def change(self: OwnPlacement, paths: Mapping[str, str], nonce: bytes) -> None:
+        tried.append(len(paths))
+        if len(tried) % 2:
+            raise StalePlanError(self.placement(), 0)
+        await change_cells(self, paths, nonce)
+
+    async def scenario(several: SeveralCells) -> None:
+        monkeypatch.setattr(OwnPlacement, "change_cells", change)
+        assert await by_what_is_now(lambda: several.add("cell-4")) == "cell-4"
+        await several.fail("cell-4")
+        await by_what_is_now(lambda: several.remove("cell-4"))
+        assert tried == [4, 4, 3, 3]
+        assert "cell-4" not in several.own.paths
+        assert "cell-4" not in several.served
+        with pytest.raises(CellCommandError, match="there is no cell cell-4"):
+            await several.remove("cell-4")
+
+    play(tmp_path, scenario)
 
 
 def test_a_cell_is_added_while_the_registry_gets_a_member(
