@@ -250,10 +250,9 @@ class RunningService:
         )
         data_keys = DataKeys(clock, entropy, waits, control, ground.master_keys)
         ports = (clock, entropy, waits, ground.bodies, self.registry, data_keys)
-        answer_bytes_max = settings.answer_bytes_max
+        answer_bytes_max, strict = settings.answer_bytes_max, _strict_streams(settings, clock)
         fifo_cells = ground.fifo_cells or ground.cells
         bag = Bag(ground.cells, *ports, answer_bytes_max)
-        strict = _strict_streams(settings, clock)
         self.streams = _Streams(
             *(ground, cached, fifo_cells, data_keys, known_accounts),
             *(strict, self.registry, answer_bytes_max),

@@ -394,9 +394,8 @@ class Waits(Protocol):
 
         One flush of a lane runs at a time; entries that arrive while it runs form the next.
         `flush` answers an outcome for each entry in its order; an exception is raised to its owner.
-        Whoever waits is let go at `until_us` by DeadlinePassedError; what is not being flushed by
-        then may be left out. A driver that serves one call at a time need not: all in a lane have
-        one deadline.
+        Whoever waits is let go at `until_us` by DeadlinePassedError; what is not under way by then
+        may be left out. Where calls are served one at a time all in a lane have one deadline.
         """
         ...
 

@@ -141,6 +141,7 @@ def test_a_cell_that_closes_itself_is_called_failed_and_another_start_takes_that
         assert cell is not None
         cell._recover([], OSError("the disk is dead"))
         assert several.cells.folders["cell-3"].reason == ""  # its file could be opened again
+        cell._store.let_go()
         cell._failure = "the cell cannot be opened again after a failed commit: dead"
         with pytest.raises(CellUnavailableError, match="cannot be opened again"):
             await several.control.put(ITEM, {"v": 1})
