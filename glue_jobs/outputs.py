@@ -271,19 +271,25 @@ def _hash_of(place: Place, name: str) -> str:
 
 
 def point(place: Place, period: str, said: dict[str, Any], files: Iterable[Written]) -> Pointer:
-    """Put the pointer to a run, last of all. Raises JobError where another run did so meanwhile."""
+    """Put the pointer to a run, last of all.
+
+    Raises JobError where another run did so meanwhile, or closed the period: that holds for good.
+    """
     listed = [{"name": its.name, "bytes": its.bytes, "sha256": its.sha256} for its in sorted(files)]
     its = {"schema": RUN_SCHEMA, "period": period, **said, "files": listed}
     said = json.loads(canonical(its))
     before = pointer_of(place, period)
     if before is not None and before.said == said:
         return before
+    if before is not None and before.closed:
+        raise JobError(f"period {period}: another run closed it meanwhile: run {before.run} stands")
     number = before.number + 1 if before is not None else 1
     content = canonical(said) + b"\n"
     digest = sha256(content).hexdigest()
     pointer = Pointer(number, period, said["run"], said["state"] == "closed", said, digest)
     # First, so that none counts that has no copy.
     place.put_new(_copy_of(pointer), content)
-    if not place.put_new(pointer.name, content):
+    # One whose answer was lost is there, and put again.
+    if not place.put_new(pointer.name, content) and place.read(pointer.name) != content:
         raise JobError(f"period {period}: another run ended at the same time; run again")
     return pointer

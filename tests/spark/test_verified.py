@@ -95,6 +95,29 @@ def test_what_a_cut_off_run_left_counts_for_nothing(tmp_path: Path) -> None:
         pointers(place)
 
 
+def test_a_run_that_ends_later_does_not_open_what_another_closed(tmp_path: Path) -> None:
+    place = FolderPlace(tmp_path)
+    point(place, PERIOD, said(state="open"), [])
+    closed = point(place, PERIOD, said(), [])
+    for state in ("open", "closed"):
+        with pytest.raises(JobError, match=f"another run closed it meanwhile: run {'0' * 16}"):
+            point(place, PERIOD, said(state=state, records=1), [])
+    assert pointers(place) == [closed]
+
+
+def test_a_pointer_that_was_put_though_its_answer_was_lost_counts(tmp_path: Path) -> None:
+    class Repeating(FolderPlace):
+        """As a bucket whose client repeats what it got no answer to."""
+
+        def put_new(self, name: str, content: bytes) -> bool:
+            super().put_new(name, content)
+            return super().put_new(name, content)
+
+    place = Repeating(tmp_path)
+    put = point(place, PERIOD, said(), [])
+    assert pointers(place) == [put]
+
+
 def test_a_pointer_of_before_has_no_copy(tmp_path: Path) -> None:
     place = FolderPlace(tmp_path)
     of_before = {"schema": "tidegate.run/1", "period": PERIOD, **said(), "files": []}
