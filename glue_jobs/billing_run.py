@@ -19,7 +19,7 @@ from glue_jobs.findings import altered_lines, findings, idle_fair_queues, unmete
 from glue_jobs.focus import KEYS as FOCUS_KEYS
 from glue_jobs.focus import focus
 from glue_jobs.hours import has_any, listings
-from glue_jobs.identities import STORAGE, Gap, Reached, expired
+from glue_jobs.identities import STORAGE, Gap, Reached, Run, beyond, expired
 from glue_jobs.inputs import (
     Inputs,
     look_at,
@@ -280,7 +280,7 @@ class BillingRun:
         ):
             if kept:
                 self._put(f"{self._folder('inputs')}/{name}", kept)
-        self._put(f"{folder}/writers.json", canonical(inputs.reached()) + b"\n")
+        self._put(f"{folder}/writers.json", canonical(inputs.reached(self._came_late())) + b"\n")
         read = self._read(folder, hourly)
         used = self._check_accounts(read)
         self._progress.done(counted(used, "account"))
@@ -288,7 +288,7 @@ class BillingRun:
 
     def _gaps(self, inputs: Inputs) -> list[Gap]:
         kept_from = self._options.kept_from_minute(inputs.window)
-        gaps = expired(inputs.gaps(self._reached_before()), kept_from)
+        gaps = expired(inputs.gaps(self._reached_before(), self._came_late()), kept_from)
         if self._terms.storage_skus():
             its, is_over = self._back.samples.of([inputs.window]), self._options.close
             gaps += stored_bytes.uncovered(its, inputs.window, is_over=is_over)
@@ -315,6 +315,11 @@ class BillingRun:
 
     def _billed_before(self) -> list[Pointer]:
         """The runs of earlier periods, as far as none is left out that has records.
+
+    def _came_late(self) -> list[Run]:
+        """What closed periods have by now of writers, behind what runs of them knew."""
+        runs = [run for its in self._late_inputs.values() for run in its.runs]
+        return beyond(runs, self._reached_before())
 
         Behind one that was never billed nobody knows how far writers had come.
         """

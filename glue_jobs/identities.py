@@ -137,17 +137,32 @@ def reached(runs: Iterable[Run]) -> dict[str, Reached]:
     return found
 
 
+def beyond(runs: Iterable[Run], before: Mapping[str, Reached]) -> list[Run]:
+    """What of these runs is behind the numbers that were known `before`."""
+    return [
+        replace(run, first=max(run.first, known + 1))
+        for run in joined(runs)
+        if run.last > (known := before[run.writer].number if run.writer in before else 0)
+    ]
+
+
 def gaps(
     runs: Iterable[Run],
     marks: Mapping[str, Mark],
     before: Mapping[str, Reached],
     window: Window,
+    late: Sequence[Run] = (),
 ) -> list[Gap]:
     """What is missing of a window: by its records, marks, and what was known `before` it.
 
-    A missing number between two windows belongs to the later one. A writer without a mark is a
-    sandbox of which no mark got through: where it ended nobody knows.
+    A missing number between two windows belongs to the later one; there it is not missing if it
+    came `late` to the earlier one. A writer without a mark is a sandbox of which no mark got
+    through: where it ended nobody knows.
     """
+    runs = list(runs)
+    here = {run.writer for run in runs}
+    here |= {name for name, mark in marks.items() if window.start <= mark.complete_to < window.end}
+    runs = joined([*runs, *(run for run in late if run.writer in here)]) if late else runs
     its = {writer: list(found) for writer, found in groupby(sorted(runs), lambda run: run.writer)}
     successors = {mark.after: mark for mark in marks.values() if mark.after}
     found: list[Gap] = []

@@ -99,9 +99,12 @@ class Inputs:
         """Marks without forged ones."""
         return {its: mark for its, mark in self.marks.items() if its not in self.forged}
 
-    def gaps(self, before: Mapping[str, Reached]) -> list[Gap]:
-        """What is missing, knowing how far writers had come before the period."""
-        found = gaps(self.runs, self.real_marks, before, self.window)
+    def gaps(self, before: Mapping[str, Reached], late: Sequence[Run] = ()) -> list[Gap]:
+        """What is missing, knowing how far writers had come before the period.
+
+        `late` is what earlier periods have behind that by now.
+        """
+        found = gaps(self.runs, self.real_marks, before, self.window, late)
         return found + [
             Gap(run.writer, run.first, run.last, run.from_minute, run.to_minute, PUT_ASIDE)
             for one in self.refused
@@ -113,9 +116,10 @@ class Inputs:
         mark = self.marks.get(writer)
         return mark is None or mark.kind == "function"
 
-    def reached(self) -> dict[str, Any]:
-        """How far each writer came, as JSON."""
-        return {its: [at.number, at.minute] for its, at in sorted(reached(self.runs).items())}
+    def reached(self, late: Sequence[Run] = ()) -> dict[str, Any]:
+        """How far each writer came, as JSON; `late` as above."""
+        found = reached([*late, *self.runs])
+        return {its: [at.number, at.minute] for its, at in sorted(found.items())}
 
     @property
     def parts(self) -> list[Written]:

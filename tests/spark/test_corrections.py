@@ -19,7 +19,7 @@ from glue_jobs.outputs import canonical
 from glue_jobs.places import FolderPlace
 from glue_jobs.progress import Progress
 from glue_jobs.sealed_hours import listing_of
-from tests.spark.generator import MINUTE, PERIOD, put_records, record
+from tests.spark.generator import MINUTE, PERIOD, put_mark, put_records, record
 from tests.spark.test_bill import MILLION, NEXT, NO_USAGE, A, B, bill
 from tests.spark.test_price_book import TEXT
 
@@ -156,3 +156,23 @@ def test_months_that_were_closed_before_there_were_hours_are_corrected(
     first.unlink()
     after = bill(session, place, out, period="2026-12")
     assert after.findings[1].startswith("not corrected: 2026-11: 1 file of records that it was")
+
+
+def test_what_came_late_to_a_closed_month_is_not_missing_in_the_next_one(
+    session: SparkSession, tmp_path: Path
+) -> None:
+    """Lines of a sandbox at work over the turn of the month, delivered after the closing."""
+    place, out = tmp_path / "usage", tmp_path / "bills"
+    december = MINUTE + NEXT
+    its: dict[str, Any] = {"kind": "function", "closed": False, "complete_to": december + 1}
+    put_mark(place, B, day="2026-11-30", opened=december - 5, records=6, **its)
+    put_records(place, [record(writer=B, minute=december - 5)])
+    bill(session, place, out, close=True)
+    put_records(place, [record(writer=B, minute=december - 2, number=n) for n in (2, 4)])
+    put_records(place, [record(writer=B, minute=december + 1, number=n) for n in (5, 6)])
+    after = bill(session, place, out, period="2026-12", close=True)
+    assert [line for line in after.findings if line.startswith("lost")] == [
+        f"lost: writer {B}: record 3, 2026-11-30 23:58 UTC"
+    ]
+    (reached,) = (out / "usage_hourly/period=2026-12").rglob("writers.json")
+    assert json.loads(reached.read_bytes()) == {B: [6, december + 1]}
