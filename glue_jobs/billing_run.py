@@ -12,7 +12,7 @@ from glue_jobs import VERSION, billing, invoicing, stored_bytes, stored_sends, u
 from glue_jobs.arguments import JobError
 from glue_jobs.billed import Billed
 from glue_jobs.billing_options import Options, Summary, accounts_of, invoiced_of
-from glue_jobs.closing import check_closing, unknown_writers
+from glue_jobs.closing import check_closing, check_correcting, new_doubts, unknown_writers
 from glue_jobs.corrections import MANIFEST
 from glue_jobs.exports import Export
 from glue_jobs.findings import altered_lines, findings, idle_fair_queues, unmetered
@@ -118,7 +118,8 @@ class BillingRun:
             return self._summary(before)
         found, lines = self.usage_and_charges()
         self.write_bills(found, lines)
-        self._files += put_aside(found.inputs, self._usage, self._out)
+        for inputs in (found.inputs, *self._late_inputs.values()):
+            self._files += put_aside(inputs, self._usage, self._out)
         said = self._said(found)
         return self._summary(point(self._out, self._period, said, self._files))
 
@@ -191,8 +192,8 @@ class BillingRun:
 
     def _look_again(self, period: str) -> Inputs:
         self._progress.step(f"looking again at {period}, of which more is known now")
-        accepted = [*self._options.accept, *accepted_by(self._back.late[period].said)]
-        return self._looked_at(period, accepted)
+        since = [name for said in self._closed_since(period) for name in accepted_by(said)]
+        return self._looked_at(period, [*self._options.accept, *since])
 
     def _looked_at(self, period: str, accepted: Collection[str]) -> Inputs:
         """A period's files, without what cannot be their writers'."""
@@ -269,6 +270,8 @@ class BillingRun:
             its = self._options
             accepted, minutes = its.accept, its.gap_minutes
             check_closing(inputs, gaps, differing, accepted=accepted, gap_minutes=minutes)
+            for period, late in self._late_inputs.items():
+                check_correcting(late, self._closed_since(period), self._period, accepted)
         folder = self._folder("usage_hourly")
         self._files += inputs.parts
         self._files += write_table(hourly, self._out, folder, usage.KEYS)
@@ -313,13 +316,13 @@ class BillingRun:
             known |= read_reached(self._out.read(f"{folder}/writers.json"))
         return known
 
-    def _billed_before(self) -> list[Pointer]:
-        """The runs of earlier periods, as far as none is left out that has records.
-
     def _came_late(self) -> list[Run]:
         """What closed periods have by now of writers, behind what runs of them knew."""
         runs = [run for its in self._late_inputs.values() for run in its.runs]
         return beyond(runs, self._reached_before())
+
+    def _billed_before(self) -> list[Pointer]:
+        """The runs of earlier periods, as far as none is left out that has records.
 
         Behind one that was never billed nobody knows how far writers had come.
         """
@@ -410,6 +413,10 @@ class BillingRun:
         """What pointers of closed months before say."""
         return [its.said for its in self._verified.closed if its.period < self._period]
 
+    def _closed_since(self, period: str) -> list[dict[str, Any]]:
+        """What pointers of a closed month, and of those closed after it, say."""
+        return [its.said for its in self._verified.closed if period <= its.period < self._period]
+
     @property
     def _state(self) -> str:
         return "closed" if self._options.close else "open"
@@ -433,6 +440,9 @@ class BillingRun:
         of_records = [gap for gap in found.gaps if gap.state != STORAGE]
         is_short = any(inputs.is_of_function(gap.writer) for gap in of_records)
         nobody = found.hourly.where("account = ''").agg(f.sum("requests")).first()
+        its_late = self._late_inputs.items()
+        late = [new_doubts(its, self._closed_since(period)) for period, its in its_late]
+        of_late = [its for each in late for its in each.conflicts]
         return {
             "run": self._run,
             "state": self._state,
@@ -449,16 +459,19 @@ class BillingRun:
             "sealed_by": self._seal,
             "quarantined": [
                 {"name": its.name, "sha256": its.sha256, "reason": its.reason}
-                for its in inputs.aside
+                for each in (inputs, *late)
+                for its in each.aside
             ],
             "bad_marks": [list(its) for its in inputs.bad_marks],
             "gaps": [asdict(gap) for gap in found.gaps],
-            "conflicts": [list(its) for its in found.conflicts],
+            "conflicts": [list(its) for its in (*found.conflicts, *of_late)],
             "accepted": list(self._options.accept),
             "unknown_writers": unknown_writers(inputs),
             "against_register": list(inputs.against_register),
             "forged": self._forged,
-            "refused": [[its.writer, its.file, its.why] for its in inputs.refused],
+            "refused": [
+                [its.writer, its.file, its.why] for each in (inputs, *late) for its in each.refused
+            ],
             "malformed_lines": inputs.malformed_lines,
             **stored_sends.said_of(self._stored, inputs.derived, is_short=is_short),
             "unmetered": unmetered(

@@ -1,8 +1,8 @@
 """What keeps a month from being closed, unless somebody accepts it by its name."""
 
-from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
 from urllib.parse import quote
 
 from glue_jobs import writers
@@ -37,7 +37,39 @@ def check_closing(
 ) -> None:
     """Raise JobError that says what is not accepted, and how to accept it."""
     found = sorted({*_objections(inputs, gaps, conflicts, gap_minutes)})
-    left = [its for its in found if its.name not in accepted]
+    _refuse([its for its in found if its.name not in accepted], accepted, inputs.period)
+
+
+def check_correcting(
+    inputs: Inputs, closed: Sequence[Mapping[str, Any]], period: str, accepted: Collection[str]
+) -> None:
+    """The same of a closed month that is corrected in this period.
+
+    `closed` is what its pointer and later ones say: what was in doubt by then was accepted.
+    """
+    its = new_doubts(inputs, closed)
+    found = sorted({*_objections(its, [], its.conflicts, 0)})
+    _refuse([one for one in found if one.name not in accepted], accepted, period)
+
+
+def new_doubts(inputs: Inputs, closed: Sequence[Mapping[str, Any]]) -> Inputs:
+    """What is in doubt of a closed month now, and was not when it or a later one was closed."""
+    known = {its["name"] for said in closed for its in said["quarantined"]}
+    conflicts = {(writer, number) for said in closed for writer, number in said["conflicts"]}
+    return replace(
+        inputs,
+        hours=[
+            replace(its, aside=tuple(one for one in its.aside if one.name not in known))
+            for its in inputs.hours
+        ],
+        strays=[its for its in inputs.strays if its.name not in known],
+        refused_files=[its for its in inputs.refused_files if its.name not in known],
+        conflicts=[its for its in inputs.conflicts if its not in conflicts],
+        against_register=(),
+    )
+
+
+def _refuse(left: Sequence[Objection], accepted: Collection[str], period: str) -> None:
     if not left:
         return
     said = [f"  {its.why}" for its in left[:_SAID_MAX]]
@@ -48,7 +80,7 @@ def check_closing(
     raise JobError(
         "\n".join(
             (
-                f"period {inputs.period}: it is not closed, for usage of it is in doubt:",
+                f"period {period}: it is not closed, for usage of it is in doubt:",
                 *said,
                 f"bill: to close it all the same: --accept={given}",
             )

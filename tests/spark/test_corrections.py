@@ -176,3 +176,27 @@ def test_what_came_late_to_a_closed_month_is_not_missing_in_the_next_one(
     ]
     (reached,) = (out / "usage_hourly/period=2026-12").rglob("writers.json")
     assert json.loads(reached.read_bytes()) == {B: [6, december + 1]}
+
+
+def test_what_is_in_doubt_of_a_closed_month_keeps_its_correction_open(
+    session: SparkSession, tmp_path: Path
+) -> None:
+    """Without a writer's mark nobody gives back what was invoiced of it, and says nothing."""
+    place, out = tmp_path / "usage", tmp_path / "bills"
+    put_records(place, [record(writer=A, units=4 * MILLION), record(writer=B)])
+    bill(session, place, out, close=True, accept=())
+    (mark,) = (place / "writers").rglob(f"{A}.json")
+    mark.unlink()
+    put_records(place, [record(writer=B, number=2, status="5xx")])
+    late: dict[str, Any] = {"period": "2026-12", "accept": ()}
+    unknown = f"unknown: writer {A} has records and no mark"
+    told = [line for line in bill(session, place, out, **late).findings if unknown in line]
+    assert len(told) == 1
+    with pytest.raises(JobError, match=f"2026-12: it is not closed, .*\n  {unknown}"):
+        bill(session, place, out, close=True, **late)
+    accepted = bill(session, place, out, **{**late, "accept": (A,)}, close=True)
+    assert accepted.invoices == []
+    # It is accepted for good.
+    put_records(place, [record(writer=B, number=3, status="5xx")])
+    after = bill(session, place, out, period="2027-01", close=True, accept=())
+    assert after.invoices == []
