@@ -68,6 +68,7 @@ def window_of(exports: Sequence[Export], ledger: Ledger | None, usage: Usage) ->
         max(from_minute, usage.metered_from),
         surely_before(exports, usage.ended_us),
     )
+        complete_to_us(exports),
 
 
 def surely_before(exports: Sequence[Export], ended_us: int) -> int:

@@ -49,12 +49,14 @@ ERRORS: Final = frozenset(
 class Window:
     """What is compared: to `as_of_us`, and sends of minutes from `from_minute` on.
 
-    Exports have all that was served before the minute `surely_before`.
+    Exports have all that was served before the minute `surely_before`, and each cell as it was at
+    `complete_us` or later.
     """
 
     as_of_us: int
     from_minute: int
     surely_before: int
+    complete_us: int
 
 
 def _is_in_log() -> Column:
@@ -69,26 +71,43 @@ def _is_of_stream() -> Column:
 def fates(
     messages: DataFrame, done: DataFrame, definitions: DataFrame, window: Window
 ) -> DataFrame:
-    """Each message with its queue and its `fate`; it has one, by the first rule that holds."""
+    """Each message with its queue and its `fate`; it has one, by the first rule that holds.
+
+    Why a cell removed a message counts where nothing else that exports have says otherwise.
+    """
     its = messages.join(done, list(PLACE), "left").join(f.broadcast(definitions), "uid", "left")
     ended_us = f.col("sent_us") + f.col("retention_s") * 1_000_000
     is_done = f.col("lives").isNotNull()
+    has_vanished = f.coalesce(f.col("has_vanished"), f.lit(False))  # noqa: FBT003 - a literal
     fate = (
         f.when(f.col("moved") == "d", "dead_lettered")
         .when(f.col("moved") == "r", "redriven")
         .when(is_done, "deleted")
-        .when(f.col("cause") == "q", "gone_with_queue")
-        .when(f.col("is_live").isNotNull() & ~f.col("is_live"), "gone_with_queue")
-        .when(f.col("cause") == "p", "purged")
+        .when(~f.col("is_live") & ~has_vanished, "gone_with_queue")
         .when(f.col("stamp_us") <= f.col("purged_us"), "purged")
+        .when(_is_removed_wrongly(window), "lost")
+        .when(f.col("cause") == "q", "gone_with_queue")
+        .when(f.col("cause") == "p", "purged")
         .when(f.col("cause").isin("n", "g"), "lost")
         .when(f.col("cause").isin("x", "t"), "expired")
         .when(f.col("is_present") & (ended_us <= window.as_of_us), "expired")
-        .when(f.col("is_present"), "stored")
+        .when(f.col("is_present") & ~has_vanished, "stored")
+        .when(has_vanished, "lost")
         .when(f.col("expires_s") * 1_000_000 <= window.as_of_us, "expired")
         .otherwise("lost")
     )
     return its.withColumn("fate", fate).withColumn("minute", f.expr("stamp_us div 60000000"))
+
+
+def _is_removed_wrongly(window: Window) -> Column:
+    """Whether a trace has a reason that cannot be: no purge, a queue that is there, time left.
+
+    Definitions may be of an earlier moment than the traces of another cell.
+    """
+    is_known = f.col("is_live").isNotNull() & (f.col("removed_us") <= window.complete_us)
+    early = (f.col("cause") == "x") & (f.col("removed_us") < f.col("expires_s") * 1_000_000)
+    its = (is_known & f.col("cause").isin("q", "p")) | early
+    return f.coalesce(its & ~f.col("is_present"), f.lit(False))  # noqa: FBT003 - a literal
 
 
 def conservation(fated: DataFrame) -> DataFrame:
@@ -158,7 +177,11 @@ def told(rows: DataFrame, *rules: Rule) -> DataFrame:
 _WHY_LOST: Final = """concat('sent ', timestamp_micros(sent_us), ' UTC, ', case cause
     when 'n' then 'removed as no longer needed, and nobody had deleted it'
     when 'g' then 'removed before its time was over, and nobody had deleted it'
-    else 'seen by an earlier export, and not there any more' end)"""
+    when 'x' then 'removed before its time was over, and nobody had deleted it'
+    when 'p' then 'removed as purged, and nobody had purged it'
+    when 'q' then 'removed as if its queue had been deleted'
+    else if(has_vanished, 'its queue has no definition any more, and nobody had deleted it',
+        'seen by an earlier export, and not there any more') end)"""
 
 
 _MODIFIED_SEEN_S: Final = 60

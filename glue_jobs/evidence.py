@@ -14,7 +14,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 from pyspark.sql.window import Window
 
-from glue_jobs.exports import number, numbers, octets, text
+from glue_jobs.exports import TRACES_KEPT_US, be64, number, numbers, octets, text
 
 PLACE: Final = ("uid", "lane", "block", "index")
 """Where a message is; `lane` is a lane or partition with its epoch, `block` in hexadecimal."""
@@ -67,8 +67,9 @@ def _hex(octets_column: Column) -> Column:
 def segments(items: DataFrame, more: Sequence[Column] = ()) -> DataFrame:
     """Segments, slots with messages, and traces of them, from the latest items, `more` of each.
 
-    `cause` is why what a trace is of was removed; of other items "t" where an export has the
-    removal and the time to live was over by then, "g" where it was not, null where there is none.
+    `cause` is why what a trace is of was removed, at `removed_us`; of other items "t" where an
+    export has the removal and the time to live was over by then, "g" where it was not, null where
+    there is none.
     """
     letter = _letter()
     is_trace = letter == _TRACE
@@ -91,6 +92,7 @@ def segments(items: DataFrame, more: Sequence[Column] = ()) -> DataFrame:
             f.coalesce(sent_us, number("t")).alias("sent_us"),
             f.when(is_trace, number("u")).otherwise(number("x")).alias("expires_s"),
             f.when(is_trace, text("c")).when(f.col("is_gone"), removed).alias("cause"),
+            f.when(is_trace, be64(f.col("sort"), 1)).alias("removed_us"),
             is_trace.alias("is_traced"),
             (f.col("is_present") & ~is_trace).alias("is_present"),
             (_is_moved_block() | is_dead_letter | (number("j") == 1)).alias("came_by_move"),
@@ -136,6 +138,7 @@ def messages(of: DataFrame) -> DataFrame:
             f.max("sent_us").alias("sent_us"),
             f.max("expires_s").alias("expires_s"),
             f.max("cause").alias("cause"),
+            f.max("removed_us").alias("removed_us"),
             f.max("is_present").alias("is_present"),
             f.max("is_traced").alias("is_traced"),
             f.max("came_by_move").alias("came_by_move"),
@@ -260,7 +263,10 @@ def changed(seen: DataFrame) -> DataFrame:
 
 
 def definitions(seen: DataFrame) -> DataFrame:
-    """Queues by their uids: name, purge stamp, retention, and whether they are there at the end."""
+    """Queues by their uids: name, purge stamp, retention, and whether they are there at the end.
+
+    `has_vanished` says of one that is not that nobody deleted it: that would be known.
+    """
     live = seen.where((_letter() == "Q") & (text("k") == "q"))
     at_end = latest(seen).where((_letter() == "Q") & (text("k") == "q") & f.col("is_present"))
     attributes = text("a")
@@ -290,11 +296,41 @@ def definitions(seen: DataFrame) -> DataFrame:
         )
     )
     is_live = at_end.select(text("u").alias("uid"), f.expr("true").alias("is_live"))
-    joined = its_last.unionByName(_deleted_queues(seen), allowMissingColumns=True)
+    deleted = _deleted_queues(seen)
+    joined = its_last.unionByName(deleted, allowMissingColumns=True)
     per_uid = joined.groupBy("uid").agg(
         *(f.max(name).alias(name) for name in its_last.columns if name != "uid")
     )
-    return per_uid.join(is_live, "uid", "left").fillna(value=False, subset=["is_live", "is_fifo"])
+    flags = ["is_live", "is_fifo", "has_vanished"]
+    return (
+        per_uid.join(is_live, "uid", "left")
+        .join(_without_trace(live, seen).join(deleted, "uid", "left_anti"), "uid", "left")
+        .fillna(value=False, subset=flags)
+        .withColumn("has_vanished", f.col("has_vanished") & ~f.col("is_live"))
+    )
+
+
+def _without_trace(live: DataFrame, seen: DataFrame) -> DataFrame:
+    """Queues that were defined, and not any more so soon after that a deletion would be known.
+
+    Of those that are there at the end it says nothing.
+    """
+    looks = seen.groupBy("cell").agg(
+        f.collect_set("as_of_us").alias("all_us"),
+        f.collect_set(f.when(f.col("of_full"), f.col("as_of_us"))).alias("full_us"),
+    )
+    last = f.struct("as_of_us", "is_gone", "from_us", "cell")
+    missed = "array_min(filter(full_us, at -> at > as_of_us))"
+    before = "array_max(filter(all_us, at -> at < missed_us))"
+    apart = f"missed_us - if(is_gone, from_us, {before})"
+    return (
+        live.groupBy(text("u").alias("uid"))
+        .agg(f.max(last).alias("its"))
+        .select("uid", "its.*")
+        .join(f.broadcast(looks), "cell")
+        .withColumn("missed_us", f.expr(f"if(is_gone, as_of_us, {missed})"))
+        .select("uid", f.expr(f"{apart} <= {TRACES_KEPT_US}").alias("has_vanished"))
+    )
 
 
 def _deleted_queues(seen: DataFrame) -> DataFrame:

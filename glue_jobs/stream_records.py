@@ -386,6 +386,7 @@ def as_messages(of: DataFrame, definitions: DataFrame) -> DataFrame:
         .when(f.col("fate") == "gone_with_queue", "q")
         .when(f.col("fate") == "lost", "g")
         .alias("cause"),
+        f.lit(None).cast("bigint").alias("removed_us"),
         "is_present",
         f.expr("false").alias("is_traced"),
         f.expr("false").alias("came_by_move"),

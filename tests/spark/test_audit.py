@@ -57,7 +57,7 @@ def whole_cell() -> Cell:
     cell.segment(PURGED, block(4), 0, 2, T0_US + 10 * S)
     cell.segment(PURGED, block(4), 2, 1, T0_US + 30 * S)
     cell.segment(SHORT, block(5), 0, 4, T0_US)
-    its_time = {"t": T0_US, "s": T0_US, "u": T0_US // S + 3660}
+    its_time = {"t": T0_US, "s": T0_US, "u": T0_US // S + 3590}
     cell.trace(SHORT, END_US - S, block(6), "x", i=0, n=1, y=10, **its_time)
     cell.trace(GONE, T0_US + 40 * S, block(7), "q", i=0, n=6, y=60, **its_time)
     # Markers and the rest of what lies among segments are no messages.
