@@ -23,6 +23,7 @@ from glue_jobs.conservation import ERRORS, Window
 from glue_jobs.exports import (
     TRACES_KEPT_US,
     Export,
+    behind,
     by_cell,
     cells_of,
     complete_to_us,
@@ -67,8 +68,8 @@ def window_of(exports: Sequence[Export], ledger: Ledger | None, usage: Usage) ->
         exports[-1].as_of_us,
         max(from_minute, usage.metered_from),
         surely_before(exports, usage.ended_us),
-    )
         complete_to_us(exports),
+    )
 
 
 def surely_before(exports: Sequence[Export], ended_us: int) -> int:
@@ -92,8 +93,10 @@ def audit(
     seen = observations(session, place, exports).localCheckpoint()
     progress.done("each item as it was seen")
     copies = replicas.copies(seen) if len({its.cell for its in exports}) > 1 else None
-    lacked = None
+    lacked, late = None, list[Told]()
     if copies is not None:
+        tables = replicas.tables_of_queues(seen, copies)
+        late = [Told("export_gap", 1, gap) for gap in behind(exports, tables)]
         complete_us = complete_to_us(exports)
         lacked = replicas.lacking(copies, exports[-1].as_of_us, complete_us).localCheckpoint()
         seen = replicas.with_held(copies, lacked, exports[-1].as_of_us).localCheckpoint()
@@ -145,7 +148,7 @@ def audit(
         "from_minute": window.from_minute,
         "exports": [[its.name, its.as_of_us, its.is_full] for its in exports],
         "has_ledger": ledger is not None,
-        "told": [asdict(its) for its in (*usage.told, *(ledger.told if ledger else ()))],
+        "told": [asdict(its) for its in (*usage.told, *late, *(ledger.told if ledger else ()))],
         "conservation": _rows(counted),
         "metered": _rows(compared.drop(*conservation.SURELY)),
         "findings": _rows(findings.orderBy(*conservation.FINDING).limit(FINDINGS_MAX)),

@@ -171,7 +171,22 @@ def gaps_between(exports: Sequence[Export]) -> list[str]:
     gaps = [f"there is no export of {cell}" for cell in sorted(named - of_cells.keys())]
     for its in of_cells.values():
         gaps += _gaps_of_one(its)
-    return gaps
+    newest = max(exports, key=lambda its: its.as_of_us, default=None)
+    return gaps + (behind(exports, newest.cells) if newest is not None else [])
+
+
+def behind(exports: Sequence[Export], cells: Iterable[str]) -> list[str]:
+    """Those of these cells whose last export is so old that nobody knows what went there since.
+
+    Each as a line.
+    """
+    last = {cell: max(its.as_of_us for its in of) for cell, of in by_cell(exports).items()}
+    newest = max(last, key=lambda cell: last[cell])
+    return [
+        f"the last export of {cell} is {passed_us / _DAY_US:.1f} days older than that of {newest}"
+        for cell in sorted({*cells} & last.keys())
+        if (passed_us := last[newest] - last[cell]) > TRACES_KEPT_US
+    ]
 
 
 def _gaps_of_one(exports: Sequence[Export]) -> list[str]:

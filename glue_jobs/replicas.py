@@ -71,15 +71,26 @@ def _uid() -> Column:
     return f.split_part("partition", f.lit("|"), f.lit(2))
 
 
-def _named(seen: DataFrame) -> DataFrame:
-    """With cells by the names that placements have for them: those of tables are in `C|`."""
+def tables_of_queues(seen: DataFrame, its: Copies) -> set[str]:
+    """The tables in which queues have copies, by their names."""
+    cells = {row.cell for row in its.membership.select("cell").distinct().collect()}
+    return {table for table, name in _names(seen).items() if name in cells}
+
+
+def _names(seen: DataFrame) -> dict[str, str]:
+    """What placements call tables, by the names of those: `C|` has both."""
     found = (
         seen.where(f.col("partition").rlike(r"^C\|(@\d+)?$")).select("sort", text("a")).distinct()
     )
     names = {
         json.loads(address).get("table"): bytes(sort).decode() for sort, address in found.collect()
     }
-    known = [(table, name) for table, name in sorted(names.items()) if table]
+    return {table: name for table, name in names.items() if table}
+
+
+def _named(seen: DataFrame) -> DataFrame:
+    """With cells by the names that placements have for them."""
+    known = sorted(_names(seen).items())
     if not known:
         return seen
     tables = seen.sparkSession.createDataFrame(known, "cell string, name string")

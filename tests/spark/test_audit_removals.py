@@ -4,7 +4,8 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from tests.spark.cells import ACCOUNT, MINUTE_US, T0_US, Cell, be64, write_export
+from glue_jobs import audit
+from tests.spark.cells import ACCOUNT, MINUTE_US, T0_US, Cell, be64, changes, write_export
 from tests.spark.test_audit import END_US, ORDERS, S, block, fates, named, run
 
 EARLY, UNPURGED, THERE, VANISHED, DELETED = (letter * 16 for letter in "56789")
@@ -61,3 +62,32 @@ def test_of_a_queue_that_was_gone_after_days_nobody_knows_whether_it_was_deleted
     report = run(session, tmp_path)
     assert named(report) == set()
     assert fates(report, VANISHED) == {"sent": 1, "gone_with_queue": 1}
+
+
+def test_a_table_that_is_exported_no_more_is_named(session: SparkSession, tmp_path: Path) -> None:
+    """What was sent to its queues since then nobody knows. One without queues may be gone."""
+    root, last_us = tmp_path / "exports", END_US + 5 * 86_400 * S
+    arn = "arn:aws:dynamodb:us-east-1:123456789012:table"
+    registry = cell_of()
+    for name in ("one", "two", "three"):
+        registry.put("C|", name.encode(), a=f'{{"table":"table-{name}"}}')
+    where = {"k": "q", "u": ORDERS, "p": 0, "a": "{}", "c": "two"}
+    registry.put(f"Q|{ACCOUNT}|us-east-1", b"orders", **where)
+    two = Cell()
+    two.segment(ORDERS, block(1), 0, 1, T0_US + S)
+    for number, (name, cell) in enumerate({"one": registry, "two": two, "three": Cell()}.items()):
+        at_us, prefix = END_US + number * S, f"of-{name}"
+        write_export(root, cell.lines(), at_us, table=f"{arn}/table-{name}", prefix=prefix)
+    its = {"table": f"{arn}/table-one", "prefix": "of-one"}
+    for day in range(5):
+        at_us = END_US + day * 86_400 * S
+        write_export(root, changes(registry, registry, 0), at_us + 86_400 * S, at_us, **its)
+    places = {name: str(tmp_path / name) for name in ("exports", "out")}
+    report = audit.run({**places, "usage": "", "table": "all", "restored": ""}, session)
+    assert [(its["kind"], its["detail"]) for its in report["findings"]] == [
+        (
+            "export_gap",
+            "the last export of table-two is 5.0 days older than that of table-one",
+        )
+    ]
+    assert report["as_of_us"] == last_us

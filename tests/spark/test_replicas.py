@@ -201,3 +201,17 @@ def test_cells_without_an_export_are_named(tmp_path: Path) -> None:
     assert gaps == ["there is no export of cell-2", "there is no export of cell-3"]
     with pytest.raises(JobError, match="no full export"):
         audit.of_one_service(exports, "arn:other")
+
+
+def test_a_cell_that_is_exported_no_more_is_named(tmp_path: Path) -> None:
+    """What went there since nobody knows. One that the service has no more is none."""
+    day_us = 86_400 * S
+    write_export(tmp_path, [], T0_US, cell="cell-9", cells=("cell-1", "cell-9"))
+    for name, days in (("cell-1", 4), ("cell-2", 0), ("cell-3", 1)):
+        for day in range(days + 1):
+            at_us = T0_US + day * day_us + S
+            write_export(tmp_path, [], at_us, cell=name, cells=CELLS, prefix=name)
+    exports, _refused, _strays = find_exports(FolderPlace(tmp_path))
+    assert gaps_between(audit.of_one_service(exports, "")) == [
+        "the last export of cell-2 is 4.0 days older than that of cell-1"
+    ]
