@@ -233,12 +233,18 @@ class SentRecords:
         """
         now_us = self._stores.control.now_us()
         minute = now_us // US_PER_MINUTE
+        failed: CellUnavailableError | None = None
         try:
             await self._write_own(minute - _STILL_OPEN + 1, settled=minute - MINUTES_SETTLED)
+        except CellUnavailableError as error:
+            failed = error
         finally:
             self._bound()
+        # In any case: others take a server that is not heard of for one that has ended.
         if self._put_us:
             await self._tell(now_us)
+        if failed is not None:
+            raise failed
         await self._write_left(now_us)
         if self._others_done:
             for desk in self._desks:
@@ -309,10 +315,16 @@ class SentRecords:
             return
         # Where only this server can do it, what fails is tried again each minute.
         self._look_us = 0 if self._stores.alone else now_us + LOOK_EVERY_US
+        failed: CellUnavailableError | None = None
         async with self._reads():
             for server in await self._silent(now_us):
-                await self._finish(server, now_us)
-            self._others_done = True
+                try:
+                    await self._finish(server, now_us)
+                except CellUnavailableError as error:
+                    failed = error  # It holds up no other one.
+        if failed is not None:
+            raise failed
+        self._others_done = True
 
     async def _finish(self, server: _Server, now_us: int) -> None:
         found = await self._reader.read(

@@ -1,13 +1,15 @@
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from data_plane.core.receipt_handle import decode
 from data_plane.memory.cell import MemoryCell
-from data_plane.ports import CellUnavailableError
+from data_plane.ports import CellUnavailableError, Key
 from data_plane.stored import keys
-from data_plane.usage.sent import PARTITION, writer_of
+from data_plane.stored.sent_minutes import sent_to
+from data_plane.usage.sent import PARTITION, SILENT_US, _queue_item, writer_of
 from data_plane.usage.sent_reading import DeskMinute
 from tests.property.test_sent_survives import FIFO, STANDARD, Send, World
 
@@ -93,6 +95,49 @@ def test_sends_go_on_while_the_registry_is_away() -> None:
 
     asyncio.run(story())
     assert (control.asked, sent.failures, world.left) == (1, 1, [])
+
+
+def test_a_server_that_cannot_store_records_is_not_taken_for_one_that_ended() -> None:
+    """Else others forget to which queues it sends, and what it sent before a crash is in none."""
+    world = World()
+    cut_off = world.servers[0]
+
+    async def story() -> None:
+        await world.send(0, send(1, 1))
+        cut_off.place.away = True
+        for _ in range(70):
+            await world.minute()
+        cut_off.place.away = False
+        await world.minute()
+        await world.send(0, send(2, 1))
+        world.servers[0] = world.start()
+        await world.end()
+
+    asyncio.run(story())
+    assert world.counted() == world.told
+
+
+def test_a_cell_that_is_away_keeps_no_records_of_other_queues_from_being_made() -> None:
+    world = World()
+    elsewhere = replace(STANDARD, uid="e" * 16, cell="gone")
+
+    async def story() -> None:
+        for which in (0, 1):
+            await world.send(which, send(which, 1))
+        servers = [server.sent for server in world.servers]
+        # Whichever of the two comes first: it was to send to a queue in a cell that is no more.
+        name = min(one._name for one in servers[:2])
+        await world.cell.put(
+            Key(PARTITION, name + b"|" + elsewhere.uid.encode()),
+            _queue_item(sent_to(elsewhere), world.clock.now_us()),
+        )
+        world.servers = [world.start()]
+        world.clock.advance(SILENT_US / 1_000_000 + 61)
+        with pytest.raises(CellUnavailableError, match="gone, unknown here"):
+            await world.servers[0].sent.write()
+
+    asyncio.run(story())
+    assert len(world.records) == 1
 
 
 @pytest.mark.parametrize("fifo", [False, True])
