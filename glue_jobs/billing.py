@@ -94,7 +94,8 @@ def is_billed(book: PriceBook) -> Column:
 
 def with_queue_type(usage: DataFrame, fair: Mapping[str, Sequence[str]]) -> DataFrame:
     """Usage with the type of its queue; `fair` are names of fair queues by their account."""
-    pairs = [(account, queue) for account, queues in sorted(fair.items()) for queue in queues]
+    # Each once: a queue that is named twice would be charged twice.
+    pairs = sorted({(account, queue) for account, queues in fair.items() for queue in queues})
     is_fifo = f.col("queue").endswith(FIFO_SUFFIX)
     if not pairs:
         return usage.withColumn("queue_type", f.when(is_fifo, "fifo").otherwise("standard"))

@@ -167,7 +167,8 @@ def read_book(text: bytes, name: str) -> PriceBook:
 def _book(said: Mapping[str, Any], text: bytes) -> PriceBook:
     skus = {sku: _sku(sku, its) for sku, its in said["skus"].items()}
     charges = {
-        kind: {operation: tuple(names) for operation, names in said["charges"][kind].items()}
+        # Named twice it is one charge, for all who rate.
+        kind: {its: tuple(dict.fromkeys(names)) for its, names in said["charges"][kind].items()}
         for kind in QUEUE_TYPES
     }
     free, unbilled = said["free"], said["unbilled"]

@@ -108,6 +108,24 @@ def test_charges_are_those_of_the_oracle(session: SparkSession) -> None:
         assert found == oracle(rows, book)
 
 
+def test_a_fair_queue_that_is_named_twice_is_charged_once(session: SparkSession) -> None:
+    key = (494_000, "111122223333", "us-east-1", "jobs", "SendMessage", "2xx", "")
+    usage = session.createDataFrame([(*key, 1, 100, 100, 100, 9, 0, 0)], USAGE)
+    book, twice = small_book(), {"111122223333": ("jobs", "other", "jobs")}
+    rated = billing.rate(billing.with_queue_type(billing.billed(usage, book), twice), book)
+    sums = {row.sku: row["sum(quantity)"] for row in rated.groupBy("sku").sum("quantity").collect()}
+    assert set(sums.values()) == {100}
+
+
+def test_a_sku_that_is_named_twice_is_one_charge() -> None:
+    charges = json.loads((BOOKS / "2026-01.json").read_bytes())["charges"]
+    twice = {
+        kind: {its: [*names, *names] for its, names in of.items()} for kind, of in charges.items()
+    }
+    book = small_book(charges=twice)
+    assert book.charges == small_book().charges
+
+
 def test_tiers_are_spread_in_proportion(session: SparkSession) -> None:
     """Of each tier a row has its share, to the thing counted; no tier has more or less than all."""
     book, random = small_book(), Random(11)
