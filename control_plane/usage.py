@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import os
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -29,7 +29,7 @@ from data_plane.settings import USAGE_OFF, ServerSettings
 from data_plane.usage.place import UsagePlace
 from data_plane.usage.record import US_PER_MINUTE, Count, Mark, UsageRecord
 from data_plane.usage.register import Register
-from data_plane.usage.sends import SendRecords, discard
+from data_plane.usage.sends import SendRecords, discard, discard_all
 from data_plane.usage.sent import SentRecords, SentStores
 from data_plane.usage.summary import UsageSummary
 from data_plane.usage.writer import WRITTEN, UsageWriter
@@ -270,12 +270,14 @@ async def _open_writer(
     place: UsagePlace,
     clock: Clock,
     entropy: Entropy,
-    ledgers: Collection[str],
+    ledgers: Mapping[str, Cell],
 ) -> UsageWriter:
     """A writer whose mark is stored, if the place takes it. Raises StartError."""
     path = settings.data / WRITER_FILE
     last = _read_known(path, Mark) if ledgers else None
     off = _read_known(settings.data / OFF_FILE, _Off) if ledgers else None
+    if off is not None:
+        await _discard_uncounted(ledgers.values(), off.off_from)
     writer = UsageWriter(
         *(place, clock, entropy, ledgers, last.writer if last else ""),
         off_from=off.off_from if off else 0,
@@ -290,6 +292,15 @@ async def _open_writer(
     except CellUnavailableError as error:
         LOG.warning("usage cannot be stored yet: %s", error)
     return writer
+
+
+async def _discard_uncounted(cells: Iterable[Cell], off_from: int) -> None:
+    """Let go of what was sent last while usage was off: it would be billed."""
+    for cell in cells:
+        try:
+            await discard_all(cell, off_from)
+        except CellUnavailableError as error:
+            LOG.warning("usage: what was sent while it was off may be recorded: %s", error)
 
 
 async def _enter(control: Cell, place: UsagePlace, writer: UsageWriter, *, alone: bool) -> Register:

@@ -155,8 +155,24 @@ async def discard(cell: Cell, from_minute: int) -> None:
 
     Those of before wait for the next server that counts.
     """
+    await _discard(cell, from_minute, ledger.until_minute(_final_minute(cell)))
+
+
+async def discard_all(cell: Cell, from_minute: int) -> None:
+    """Let go of all rows since then, as nothing is sent now; durable when it returns.
+
+    Raises CellUnavailableError.
+    """
+    last = await _discard(cell, from_minute, None)
+    if last is not None:
+        await cell.delete(last)  # What waited to be removed goes with it.
+
+
+async def _discard(cell: Cell, from_minute: int, until: bytes | None) -> Key | None:
+    last: Key | None = None
     after = ledger.until_minute(from_minute)
-    until = ledger.until_minute(_final_minute(cell))
-    rows = await cell.query(ledger.PARTITION, after=after, until=until, limit=ROWS_PER_STEP)
-    if rows:
+    while rows := await cell.query(ledger.PARTITION, after=after, until=until, limit=ROWS_PER_STEP):
         cell.expire([row.key for row in rows])
+        last = rows[-1].key
+        after = last.sort
+    return last

@@ -186,6 +186,24 @@ def test_a_server_that_counts_again_says_since_when_nobody_did(
     assert second["opened"] == since + 4
 
 
+def test_what_was_sent_while_usage_was_off_is_never_recorded(bench: Bench, tmp_path: Path) -> None:
+    """Not even what was sent just before the server stopped, whose minute was not over."""
+
+    async def send(usage: Usage) -> None:
+        bench.clock.advance(150)
+        await usage.step()
+        await bench.send("while it was off")
+        await usage.close()
+
+    play(bench, lambda usage: use_and_stop(bench, usage), tmp_path)
+    counted = sorted(rows(tmp_path), key=lambda row: row["operation"])
+    bench.clock.advance(60)
+    play(bench, send, tmp_path, usage=USAGE_OFF)
+    play(bench, Usage.close, tmp_path)
+    assert sorted(rows(tmp_path), key=lambda row: row["operation"]) == counted
+    assert not (tmp_path / OFF_FILE).exists()
+
+
 def test_cells_without_a_ledger_leave_sends_to_the_server(bench: Bench, tmp_path: Path) -> None:
     bench.cell = MemoryCell(bench.clock, stamps=False)
     bench.bag = bench.front_end()
