@@ -1,11 +1,12 @@
 """Messages that a cell says it removed rightly, where nothing else says so."""
 
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import SparkSession
 
 from glue_jobs import audit
-from tests.spark.cells import ACCOUNT, MINUTE_US, T0_US, Cell, be64, changes, write_export
+from tests.spark.cells import ACCOUNT, MINUTE_US, T0_US, Cell, Value, be64, changes, write_export
 from tests.spark.test_audit import END_US, ORDERS, S, block, fates, named, run
 
 EARLY, UNPURGED, THERE, VANISHED, DELETED = (letter * 16 for letter in "56789")
@@ -71,14 +72,14 @@ def test_a_table_that_is_exported_no_more_is_named(session: SparkSession, tmp_pa
     registry = cell_of()
     for name in ("one", "two", "three"):
         registry.put("C|", name.encode(), a=f'{{"table":"table-{name}"}}')
-    where = {"k": "q", "u": ORDERS, "p": 0, "a": "{}", "c": "two"}
+    where: dict[str, Value] = {"k": "q", "u": ORDERS, "p": 0, "a": "{}", "c": "two"}
     registry.put(f"Q|{ACCOUNT}|us-east-1", b"orders", **where)
     two = Cell()
     two.segment(ORDERS, block(1), 0, 1, T0_US + S)
     for number, (name, cell) in enumerate({"one": registry, "two": two, "three": Cell()}.items()):
         at_us, prefix = END_US + number * S, f"of-{name}"
         write_export(root, cell.lines(), at_us, table=f"{arn}/table-{name}", prefix=prefix)
-    its = {"table": f"{arn}/table-one", "prefix": "of-one"}
+    its: dict[str, Any] = {"table": f"{arn}/table-one", "prefix": "of-one"}
     for day in range(5):
         at_us = END_US + day * 86_400 * S
         write_export(root, changes(registry, registry, 0), at_us + 86_400 * S, at_us, **its)
