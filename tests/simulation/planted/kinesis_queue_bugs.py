@@ -127,7 +127,7 @@ def _count_acknowledged_as_dead(
 
 
 _BUGS: Final = (
-    ("records die early", DIES, ((receiving, "with_fate", _die_early),), 1),
+    ("records die early", DIES, ((receiving, "with_fate", _die_early),), 3),
     ("records die late", LIVES, ((receiving, "with_fate", _die_late),), 90),
     (
         "a front end keeps to its first MaxReceiveCount",
@@ -143,7 +143,7 @@ _BUGS: Final = (
             (Reader, "free_ms", _free_while_in_flight),
             (receiving, "_free_ms", lambda *_: 0),
         ),
-        16,
+        2,
     ),
     (
         "records do not die",
@@ -159,10 +159,10 @@ _BUGS: Final = (
         "acknowledgements are not written",
         ACKNOWLEDGED,
         ((settling, "_decide", _acknowledge_nothing),),
-        41,
+        1,
     ),
     ("restores are done again", OLD, ((settling, "_refusal", _restore_again),), 43),
-    ("old handles are good", OLD, ((settling, "_refusal", _take_any_handle),), 13),
+    ("old handles are good", OLD, ((settling, "_refusal", _take_any_handle),), 2),
     ("handles end with their leases", GOOD, ((settling, "_refusal", _refuse_what_has_ended),), 16),
     (
         "handles are good at one front end",

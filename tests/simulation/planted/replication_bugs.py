@@ -347,7 +347,7 @@ FANOUT_BUGS: Final = (
         "nobody is told of leases",
         frozenset({"leases are told"}),
         ((Fanout, "update", _forget_leases),),
-        21,
+        49,
         fifo=False,
     ),
     _bug(

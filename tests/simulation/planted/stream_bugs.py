@@ -169,8 +169,8 @@ def _list_those_of_the_slot(
 NUMBERED_BUGS: Final = tuple(
     PlantedBug(name, NUMBERED, patches, first, run=run_numbered)
     for name, patches, first in (
-        ("producers are forgotten with a tail", ((producers, "_look_back", _look_nowhere),), 0),
-        ("the last slot leads nowhere", ((producers, "pack_produced", _pack_without_a_way),), 0),
+        ("producers are forgotten with a tail", ((producers, "_look_back", _look_nowhere),), 1),
+        ("the last slot leads nowhere", ((producers, "pack_produced", _pack_without_a_way),), 1),
         ("no slot lists all producers", ((producers, "attributes", _list_those_of_the_slot),), 9),
         (
             "what parents have is put into children",
@@ -225,13 +225,13 @@ BUGS: Final = (
         "shards that were made on the way never end",
         READ,
         ((reading, "read", _read_what_was_never_open),),
-        20,
+        32,
     ),
     StreamBug(
         "retention by the clock of a front end",
         READ | EXPIRED,
         ((reading, "horizon_us", _horizon_by_own_clock),),
-        4,
+        2,
     ),
     StreamBug(
         "what is stored is read", EXPIRED, ((reading, "horizon_us", _horizon_of_what_is_kept),)

@@ -126,7 +126,7 @@ async def _store_no_copy(_at: Access, _block: Block, _begun: object) -> None:
 
 _BUGS: Final = (
     ("children are read beside their parents", ORDER, ((Access, "may_be_read", True),), 34),
-    ("keys do not wait for parents", ORDER, ((Reader, "take", _take_beside_parents),), 2),
+    ("keys do not wait for parents", ORDER, ((Reader, "take", _take_beside_parents),), 15),
     (
         "what was done in closed shards is forgotten",
         DELIVERED | DELETED | ORDER,
