@@ -69,6 +69,7 @@ from data_plane.protocol.service import Service
 from data_plane.protocol.sqs import sqs
 from data_plane.stored.bodies import BodyStore, HeldSegments
 from data_plane.stored.data_keys import DataKeys
+from data_plane.streams.bounds import READ_BYTES_MAX
 from data_plane.streams.engine import Streams
 
 OPERATOR: Final = "000000000000"
@@ -131,10 +132,9 @@ class ServiceSettings:
 
     With `verifies`, signatures count, policies decide and quotas hold; `operator` is the account
     whose root administers the others, with `root_key` if that is given. A receive answers
-    `answer_bytes_max` of messages, or one message (None: as many as were asked for), and so does a
-    read of records. Streams are
-    as strict as AWS's where `strict_streams_s` says for how long one is CREATING or UPDATING. The
-    rest is as in data_plane.settings.
+    `answer_bytes_max` of messages, or one message (None: as many as were asked for), a read of
+    records `read_bytes_max`, or one record. Streams are as strict as AWS's where `strict_streams_s`
+    says for how long one is CREATING or UPDATING. The rest is as in data_plane.settings.
     """
 
     verifies: bool
@@ -142,6 +142,7 @@ class ServiceSettings:
     sixty_second_rules: bool = True
     auto_create_queues: bool = False
     answer_bytes_max: int | None = None
+    read_bytes_max: int = READ_BYTES_MAX
     front_end: FrontEndSettings = field(default_factory=FrontEndSettings)
     root_key: RootKey | None = None
     strict_streams_s: float | None = None
@@ -159,11 +160,11 @@ class _Streams:
         quotas: AccountQuotas | None,
         strict: StrictStreams | None,
         queues: Registry,
-        answer_bytes_max: int | None,
+        read_bytes_max: int,
     ) -> None:
         clock, entropy, waits = ground.clock, ground.entropy, ground.waits
         self.engine = Streams(
-            cells, clock, entropy, waits, ground.bodies, data_keys, answer_bytes_max
+            cells, clock, entropy, waits, ground.bodies, data_keys, read_bytes_max
         )
         self.registry = registry = StreamRegistry(
             cached or ground.control,
@@ -255,7 +256,7 @@ class RunningService:
         bag = Bag(ground.cells, *ports, answer_bytes_max)
         self.streams = _Streams(
             *(ground, cached, fifo_cells, data_keys, known_accounts),
-            *(strict, self.registry, answer_bytes_max),
+            *(strict, self.registry, settings.read_bytes_max),
         )
         log = Log(fifo_cells, *ports, answer_bytes_max, self.streams.sources, bag.store_copy)
         self.engine = Engine(bag, log)

@@ -156,6 +156,7 @@ def _service_settings(settings: FunctionSettings) -> ServiceSettings:
         verifies=True,
         operator=settings.account,
         answer_bytes_max=ANSWER_BYTES_MAX,
+        read_bytes_max=ANSWER_BYTES_MAX,
         strict_streams_s=settings.strict_streams_s,
         front_end=FrontEndSettings(
             default_account=settings.account,

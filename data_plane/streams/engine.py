@@ -32,9 +32,8 @@ from data_plane.streams.slots import Produced
 class Streams:
     """Streams on cells; `bodies` has, by cell, where those too big for its items go.
 
-    Without `data_keys` no stream can have a KMS key. A read answers `answer_bytes_max` of records,
-    or one record. Methods raise CellUnavailableError where a
-    cell fails them.
+    Without `data_keys` no stream can have a KMS key. A read answers `read_bytes_max` of records,
+    or one record. Methods raise CellUnavailableError where a cell fails them.
     """
 
     def __init__(  # noqa: PLR0913, PLR0917 - a front end is these ports
@@ -45,9 +44,8 @@ class Streams:
         waits: Waits,
         bodies: Mapping[str, BodyStore] = MappingProxyType({}),
         data_keys: DataKeys | None = None,
-        answer_bytes_max: int | None = None,
+        read_bytes_max: int = READ_BYTES_MAX,
     ) -> None:
-        read_bytes_max = min(READ_BYTES_MAX, answer_bytes_max or READ_BYTES_MAX)
         self._desk = Desk(cells, clock, entropy, waits, bodies, data_keys, read_bytes_max)
 
     async def put(

@@ -26,6 +26,7 @@ from data_plane.memory.cell import MemoryCell
 from data_plane.ports import Cell, Offload
 from data_plane.protocol.http import HttpRequest, HttpResponse
 from data_plane.stored.bodies import BodyStore
+from data_plane.streams.bounds import READ_BYTES_MAX
 from data_plane.system import SystemEntropy
 from tests.conformance.on_driver import OffloadedCell
 from tests.conformance.query_model import query_loader
@@ -118,6 +119,7 @@ class InProcessServer:
             auto_create_queues=auto_create_queues,
             strict_streams_s=strict_streams_s,
             answer_bytes_max=ANSWER_BYTES_MAX if self._runner.new_door else RECEIVE_BYTES_MAX,
+            read_bytes_max=ANSWER_BYTES_MAX if self._runner.new_door else READ_BYTES_MAX,
         )
         self.service = service = RunningService(
             self.ground, settings, self.served.append, self._record

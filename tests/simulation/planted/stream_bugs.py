@@ -180,7 +180,7 @@ NUMBERED_BUGS: Final = tuple(
         (
             "what failed in one parent holds nothing back that comes from the other",
             ((_Putting, "stop_behind_failures", _hold_nothing_back),),
-            581,
+            2973,
         ),
     )
 )
