@@ -93,13 +93,12 @@ def audit(
     seen = observations(session, place, exports).localCheckpoint()
     progress.done("each item as it was seen")
     copies = replicas.copies(seen) if len({its.cell for its in exports}) > 1 else None
-    lacked, late = None, list[Told]()
+    lacked, gaps = None, list[str]()
     if copies is not None:
-        tables = replicas.tables_of_queues(seen, copies)
-        late = [Told("export_gap", 1, gap) for gap in behind(exports, tables)]
-        complete_us = complete_to_us(exports)
-        lacked = replicas.lacking(copies, exports[-1].as_of_us, complete_us).localCheckpoint()
-        seen = replicas.with_held(copies, lacked, exports[-1].as_of_us).localCheckpoint()
+        gaps = behind(exports, replicas.tables_of_queues(seen, copies))
+        as_of_us, complete_us = exports[-1].as_of_us, complete_to_us(exports)
+        lacked = replicas.lacking(copies, as_of_us, complete_us).localCheckpoint()
+        seen = replicas.with_held(copies, lacked, as_of_us).localCheckpoint()
     items = evidence.latest(seen).localCheckpoint()
     streams = stream_records.definitions(seen, items).localCheckpoint()
     definitions = stream_records.queues(seen, streams).localCheckpoint()
@@ -141,20 +140,24 @@ def audit(
         found += conservation.by_other_copy(others, definitions)
         found.append(stream_records.by_copy(copies, streams, exports))
     findings = reduce(DataFrame.unionByName, found).localCheckpoint()
-    found_total = findings.count()
-    progress.done(f"{found_total:,} differences")
+    progress.done(f"{(found_total := findings.count()):,} differences")
     return {
         "as_of_us": window.as_of_us,
         "from_minute": window.from_minute,
         "exports": [[its.name, its.as_of_us, its.is_full] for its in exports],
         "has_ledger": ledger is not None,
-        "told": [asdict(its) for its in (*usage.told, *late, *(ledger.told if ledger else ()))],
+        "told": [asdict(its) for its in _told(usage, ledger, gaps)],
         "conservation": _rows(counted),
         "metered": _rows(compared.drop(*conservation.SURELY)),
         "findings": _rows(findings.orderBy(*conservation.FINDING).limit(FINDINGS_MAX)),
         "findings_total": found_total,
         "access": _rows(access.who_did_what(usage.access)),
     }
+
+
+def _told(usage: Usage, ledger: Ledger | None, gaps: Sequence[str]) -> list[Told]:
+    late = [Told("export_gap", 1, gap) for gap in gaps]
+    return [*usage.told, *late, *(ledger.told if ledger is not None else ())]
 
 
 def _by_usage(

@@ -83,8 +83,7 @@ class InProcessServer:
         self.acts: list[dict[str, object]] = neighbour.acts if neighbour else []
         self._verifies = verifies
         self._new_runner = new_runner or Chosen.runner
-        self._new_cell = new_cell
-        self._new_bodies = new_bodies
+        self._new_cell, self._new_bodies = new_cell, new_bodies
         self._runner = self._new_runner(self.clock)
         self.cell, cell = self._open_cell(neighbour)
         self.master_keys: HeldKeys = neighbour.master_keys if neighbour else HeldKeys()
