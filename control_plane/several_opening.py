@@ -28,7 +28,7 @@ from control_plane.places.starting import (
 )
 from control_plane.several_cells import Opened, SeveralCells
 from control_plane.together import Together
-from control_plane.whose_cell import own_in, told_of
+from control_plane.whose_cell import own_in, told_of, why_no_cell
 from data_plane.core.cell_clock import CellClock
 from data_plane.embedded.store import DATA_FILE, CellInUseError
 from data_plane.http.metrics import QueueTotals
@@ -110,6 +110,7 @@ async def open_folders(settings: ServerSettings, clock: Clock, entropy: Entropy)
     if not settings.cell_folders:
         check_not_copied(settings.data, manifest)
     start = _Start(settings, folders, clock, entropy, manifest)
+    _check_new(start)
     try:
         folders.lock()
         with clock.opening() if isinstance(clock, CellClock) else nullcontext():
@@ -146,6 +147,18 @@ def _check_data(data: Path) -> None:
     if own is not None:
         raise StartError(f"cells: {told_of(data, own)}")
     raise StartError(f"cells: {data} is the one cell of a service; name another --data for several")
+
+
+def _check_new(start: _Start) -> None:
+    """Raise StartError where a directory that is named, and has nothing yet, may be no new cell."""
+    known = start.manifest.paths.values() if start.manifest is not None else ()
+    data, named = start.settings.data, start.settings.cell_folders
+    for folder in named:
+        path = start.folders.text_of(folder.absolute())
+        if path in known or start.folders.has_data(path):
+            continue
+        if reason := why_no_cell(folder, data, named):
+            raise StartError(f"cell-data: cannot use {folder}: {reason}")
 
 
 def _wanted(settings: ServerSettings, folders: Folders) -> list[str]:

@@ -24,6 +24,7 @@ from control_plane.manifest import write_manifest
 from control_plane.places.own import OWN, KnownService, decode_own, with_paths
 from control_plane.places.starting import MANIFEST
 from control_plane.registry_secret import context, wrapped_secret
+from control_plane.whose_cell import why_no_cell
 from data_plane.embedded.copying import GONE, CopyEnd
 from data_plane.embedded.encoding import decode_item, encode_item, encode_key, partition_prefix
 from data_plane.embedded.filling import fill
@@ -156,6 +157,9 @@ def _places(wanted: Wanted, contents: Contents) -> Mapping[str, Path]:
         return {name: wanted.data / name for name in names}
     if len(set(wanted.folders)) != len(names):
         raise BackupError(f"cell-data: name {len(names)} directories, for {', '.join(names)}")
+    for folder in wanted.folders:
+        if reason := why_no_cell(folder, wanted.data, wanted.folders):
+            raise BackupError(f"cell-data: cannot use {folder}: {reason}")
     return dict(zip(names, wanted.folders, strict=True))
 
 

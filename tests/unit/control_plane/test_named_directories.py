@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from control_plane import several_opening
 from control_plane.cell_folders import Folders
 from control_plane.cells import StartError
 from control_plane.data_folder import prepare_folders
@@ -225,3 +226,34 @@ def test_no_cell_is_added_in_a_directory_that_is_used_otherwise(tmp_path: Path) 
         assert sorted(several.cells.folders) == ["cell-1", "cell-2", "cell-3"]
 
     play(tmp_path / "s1", scenario, nothing)
+
+
+def test_no_start_takes_a_directory_that_could_not_be_added(tmp_path: Path) -> None:
+    data = tmp_path / "s1"
+    for first, why in (
+        (data, "it is the data directory"),
+        (tmp_path, f"the data directory {data} is in it"),
+        (tmp_path / "a", f"{tmp_path}/a/more is a cell, and one of the two is in the other"),
+    ):
+        cells = f"{first},{tmp_path}/b,{tmp_path}/a/more"
+        assert refused(data, 3, cells) == f"cell-data: cannot use {first}: {why}"
+        assert not [*tmp_path.rglob("data.mdb")]
+    play(data, put, cell_data=named(tmp_path))
+    shutil.rmtree(tmp_path / "c")
+    assert refused(data, 3, f"{named(tmp_path, 'ab')},{data}") == (
+        f"cell-data: cannot use {data}: it is the data directory"
+    )
+    play(data, get, cell_data=named(tmp_path))
+
+
+def test_a_service_of_before_starts_with_a_cell_in_another_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "s1").mkdir()
+    nested = named(tmp_path, ("a", "b", "b/more"))  # type: ignore[arg-type]
+    with monkeypatch.context() as before:
+        before.setattr(several_opening, "why_no_cell", lambda *_: "")
+        play(tmp_path / "s1", put, cell_data=nested)
+    play(tmp_path / "s1", get, cell_data=nested)
+    shutil.rmtree(tmp_path / "b" / "more")
+    play(tmp_path / "s1", get, cell_data=nested)

@@ -413,6 +413,21 @@ def test_cells_may_be_restored_to_disks_of_their_own(tmp_path: Path) -> None:
     in_several(tmp_path / "new", is_whole)
 
 
+def test_a_cell_is_restored_to_no_directory_that_could_not_be_added(tmp_path: Path) -> None:
+    data, new = tmp_path / "data", tmp_path / "new"
+    in_several(data, lambda several: _fill(several.control, data / "master.keys"))
+    run("backup", tmp_path / "b", "--data", data, "--keys", tmp_path / "k/keys")
+    wanted = ("restore", tmp_path / "b", "--data", new, "--keys", tmp_path / "k/keys")
+    for first, why in (
+        (new, "it is the data directory"),
+        (tmp_path / "x", f"{tmp_path}/x/more is a cell, and one of the two is in the other"),
+        (tmp_path / "b" / "x", f"{tmp_path}/b has a manifest.json: it is a backup"),
+    ):
+        ran = run(*wanted, "--cell-data", f"{first},{tmp_path}/y,{tmp_path}/x/more")
+        assert f"cell-data: cannot use {first}: {why}" in ran.output
+        assert (ran.exit_code, new.exists()) == (1, False)
+
+
 def test_a_stopped_service_is_backed_up_whose_cells_lie_elsewhere(tmp_path: Path) -> None:
     data, disks = tmp_path / "data", ",".join(str(tmp_path / name) for name in "xyz")
     data.mkdir()
