@@ -9,11 +9,13 @@ from typing import Final
 
 from control_plane.bodies import open_bodies
 from control_plane.cells import OF_DEFINITIONS, OpenedCell, StartError, log_circuit
+from control_plane.core.item_field import UnknownItemFormatError
+from control_plane.places.tables import TablesRefusedError, check_told
 from control_plane.places.watching import PROBE
 from data_plane.blobs.place import BlobsOpenError
 from data_plane.dynamodb.cell import DynamoCell
 from data_plane.dynamodb.opening import OpenError, connect_both, open_table
-from data_plane.ports import CellUnavailableError, Clock
+from data_plane.ports import Cell, CellUnavailableError, Clock
 from data_plane.runtime.event_loop import EventLoopOffload
 from data_plane.runtime.guard import Guard
 from data_plane.settings import FurtherTable, ServerSettings
@@ -69,11 +71,12 @@ async def open_table_cell(settings: ServerSettings, clock: Clock) -> OpenedCell:
     try:
         # The store's time is known from its first answer on.
         await cell.get(PROBE)
+        await _check_told(settings, cell, clock)
         bodies = await open_bodies(settings, name, cell, clock, SystemEntropy(), for_bodies)
     except CellUnavailableError as error:
         close_offloads()
         raise StartError(f"table: cannot read {table!r}: {error}") from error
-    except BlobsOpenError as error:
+    except (StartError, BlobsOpenError) as error:
         close_offloads()
         raise StartError(str(error)) from error
 
@@ -98,6 +101,17 @@ async def open_table_cell(settings: ServerSettings, clock: Clock) -> OpenedCell:
         guards=guards,
         requests=cell.counters.requests.total,
     )
+
+
+async def _check_told(settings: ServerSettings, cell: Cell, clock: Clock) -> None:
+    """Raise StartError where queues lie in tables that the settings do not name, or as the cell."""
+    named = {settings.own_cell, *(one.name for one in settings.further_tables)}
+    try:
+        await check_told(cell, named | settings.cells_given_up, clock, SystemEntropy())
+    except TablesRefusedError as error:
+        raise StartError(f"cells-dynamodb: {error}") from error
+    except UnknownItemFormatError as error:
+        raise StartError(f"cells: {error}") from error
 
 
 async def open_further_table(

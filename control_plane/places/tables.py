@@ -15,6 +15,8 @@ from control_plane.core.item_field import (
     octets,
     text,
 )
+from control_plane.places.placing import GroupPlacing
+from control_plane.places.stored import Places
 from data_plane.ports import (
     ITEM_ABSENT,
     Attributes,
@@ -156,6 +158,28 @@ async def read_identity(cell: Cell) -> TableIdentity | None:
     """What a table says; None: nothing. Raises CellUnavailableError, UnknownItemFormatError."""
     item = await cell.get(IDENTITY)
     return None if item is None else _decode(item)
+
+
+async def check_told(registry: Cell, told: Collection[str], clock: Clock, entropy: Entropy) -> None:
+    """Raise TablesRefusedError where queues have copies in cells that a front end is not told of.
+
+    One that has none may be left out, also before it is removed: it was drained, given up, or never
+    used. Raises CellUnavailableError, UnknownItemFormatError, too.
+    """
+    known = await Places(registry, clock, entropy).read_all()
+    placing = GroupPlacing(registry, lambda: len(known.cells))
+    used: set[str] = set()
+    for group, held in known.placements.items():
+        untold = {member.cell for member in held.placement.members}.difference(told, used)
+        if untold and await placing.queues_of(group, held.alone):
+            used |= untold
+    if used:
+        tables = [
+            f"{name} (the table {known.cells[name].address.get('table')} in"
+            f" {known.cells[name].address.get('region')})"
+            for name in sorted(used)
+        ]
+        raise TablesRefusedError(f"queues have copies in {', '.join(tables)}, too: name all cells")
 
 
 def _united(held: TableIdentity | None, wanted: TableIdentity) -> TableIdentity:

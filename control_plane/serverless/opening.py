@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 from control_plane.core.item_field import UnknownItemFormatError
 from control_plane.metadata_cache.nodes import CacheNodes
 from control_plane.places.group_bodies import BodiesOfGroups
-from control_plane.places.tables import TablesRefusedError
+from control_plane.places.tables import TablesRefusedError, check_told
 from control_plane.registry_secret import UnreadableSecretError, read_or_make
 from control_plane.serverless.clock import InvocationClock
 from control_plane.serverless.logs import FunctionLog
@@ -125,10 +125,11 @@ def open_service(
     several = _several(settings, cell, control, drivers, entropy) if settings.cells else None
 
     async def ground() -> ServicePorts:
-        bodies, (keys, secret) = await _both(
+        bodies, (keys, secret), _ = await _all(
             drivers.waits,
             _open_bodies(settings, control, drivers, entropy),
             _open_keys(settings, control, drivers, entropy),
+            _check_told(settings, control, drivers, entropy),
         )
         made = ServicePorts(
             cells={own.name: cell},
@@ -167,13 +168,26 @@ def _service_settings(settings: FunctionSettings) -> ServiceSettings:
     )
 
 
-async def _both(waits: BlockingWaits, first: Awaitable[Any], second: Awaitable[Any]) -> Any:
-    """What both answer, side by side; raises what the first that failed raised."""
-    outcomes = await waits.all_of([first, second])
+async def _all(waits: BlockingWaits, *calls: Awaitable[Any]) -> Any:
+    """What all answer, side by side; raises what the first that failed raised."""
+    outcomes = await waits.all_of(calls)
     for outcome in outcomes:
         if isinstance(outcome, Exception):
             raise outcome
     return outcomes
+
+
+async def _check_told(
+    settings: FunctionSettings, control: DynamoCell, drivers: _Drivers, entropy: Entropy
+) -> None:
+    """Raise VariableError where queues lie in tables that the settings do not name."""
+    told = settings.own_cell, *(one.name for one in settings.cells)
+    try:
+        await check_told(control, told, drivers.clock, entropy)
+    except CellUnavailableError as error:
+        raise _wrong("TABLE", error) from error
+    except (TablesRefusedError, UnknownItemFormatError) as error:
+        raise _wrong("CELLS", error) from error
 
 
 def _several(

@@ -1,6 +1,7 @@
 """Several DynamoDB tables of one service, on moto in this process."""
 
 import asyncio
+import re
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
@@ -15,6 +16,7 @@ from control_plane.cluster.cluster import Cluster
 from control_plane.cluster.probing import ask
 from control_plane.cluster.running import beside
 from control_plane.core.definition import Definition
+from control_plane.one_cell import open_cell
 from control_plane.places.changes import PlacementChangeError
 from control_plane.places.groups import group_names
 from control_plane.places.items import REMOVED, StoredPlacement
@@ -434,3 +436,42 @@ def test_a_table_of_another_service_is_refused(dynamodb: Any, settings: ServerSe
     other = replace(settings, table="another", cells_dynamodb="three=messages-2")
     with pytest.raises(StartError, match=r"^cells: three is foreign: two of another service; name"):
         play(other, nothing)
+
+
+def started_alone(settings: ServerSettings) -> None:
+    """Start a server that is told of its first table alone, and stop it."""
+
+    async def main() -> None:
+        await (await open_cell(replace(settings, cells_dynamodb=""), SystemClock())).close()
+
+    asyncio.run(main())
+
+
+def test_a_server_that_is_not_told_of_a_table_with_queues_does_not_start(
+    dynamodb: Any, settings: ServerSettings
+) -> None:
+    async def create(several: Together) -> None:
+        await several.placing.placed(
+            Definition("1" * 12, "us-east-1", "orders", UID, "g2.00", 1, 1)
+        )
+
+    async def leave(several: Together) -> None:
+        await several.placing.gone(UID, "g2.00")
+
+    assert dynamodb is not None
+    three = replace(settings, cells_dynamodb="two=messages-2,three=messages-3")
+    play(settings, nothing)
+    started_alone(settings)  # a rolling change that adds tables may be taken back
+    play(settings, create)
+    told = (
+        "cells-dynamodb: queues have copies in two (the table messages-2 in us-east-1), too: name"
+    )
+    with pytest.raises(StartError, match=f"^{re.escape(told)} all cells$"):
+        started_alone(settings)
+    with pytest.raises(StartError, match=f"^{re.escape(told)}"):
+        play(replace(settings, cells_dynamodb="three=messages-3"), nothing)
+    play(three, nothing)
+    play(settings, nothing)  # no queue has a copy in three
+    play(replace(settings, cells_dynamodb="three=messages-3", give_up="two"), nothing)
+    play(replace(settings, cells_dynamodb="three=messages-3"), leave)
+    started_alone(settings)

@@ -11,6 +11,7 @@ import boto3
 import pytest
 from moto import mock_aws
 
+from control_plane.core.definition import Definition
 from control_plane.places.tables import IDENTITY
 from control_plane.serverless.answer_lines import LINE_SCHEMA, AnswerLines
 from control_plane.serverless.logs import FunctionLog
@@ -257,4 +258,22 @@ def test_a_further_table_of_another_service_ends_the_start(aws: dict[str, str]) 
     ):
         Sandbox(environ).doors  # noqa: B018 - opening is what fails
     assert "start failed" in lines.getvalue()
+    dynamodb.delete_table(TableName="second")  # others see all tables that there are
+
+
+def test_a_function_that_is_not_told_of_a_table_with_queues_does_not_start(
+    aws: dict[str, str],
+) -> None:
+    dynamodb = boto3.client("dynamodb", region_name=REGION)
+    make_table(dynamodb, "second")
+    opened = Sandbox({**aws, "TIDEGATE_CELLS": "second"}).opened
+    assert opened.several is not None
+    opened.run(opened.several.freshen())
+    Sandbox(aws).doors  # noqa: B018 - no queue has a copy in that table
+    queue = Definition("1" * 12, REGION, "orders", "0" * 16, "g2.00", 1, 1)
+    opened.run(opened.several.placing.placed(queue))
+    told = rf"^TIDEGATE_CELLS: queues have copies in second \(the table second in {REGION}\), too"
+    with redirect_stdout(io.StringIO()), pytest.raises(VariableError, match=told):
+        Sandbox(aws).doors  # noqa: B018 - opening is what fails
+    opened.run(opened.several.placing.gone(queue.uid, queue.cell))
     dynamodb.delete_table(TableName="second")  # others see all tables that there are
