@@ -10,7 +10,7 @@ from typing import Final
 from control_plane.bodies import open_bodies
 from control_plane.cells import OF_DEFINITIONS, OpenedCell, StartError, log_circuit
 from control_plane.core.item_field import UnknownItemFormatError
-from control_plane.places.tables import TablesRefusedError, check_told
+from control_plane.places.tables import TablesRefusedError, check_told, why_no_registry
 from control_plane.places.watching import PROBE
 from data_plane.blobs.place import BlobsOpenError
 from data_plane.dynamodb.cell import DynamoCell
@@ -71,7 +71,7 @@ async def open_table_cell(settings: ServerSettings, clock: Clock) -> OpenedCell:
     try:
         # The store's time is known from its first answer on.
         await cell.get(PROBE)
-        await _check_told(settings, cell, clock)
+        await _check_tables(settings, cell, clock)
         bodies = await open_bodies(settings, name, cell, clock, SystemEntropy(), for_bodies)
     except CellUnavailableError as error:
         close_offloads()
@@ -103,10 +103,15 @@ async def open_table_cell(settings: ServerSettings, clock: Clock) -> OpenedCell:
     )
 
 
-async def _check_told(settings: ServerSettings, cell: Cell, clock: Clock) -> None:
-    """Raise StartError where queues lie in tables that the settings do not name, or as the cell."""
+async def _check_tables(settings: ServerSettings, cell: Cell, clock: Clock) -> None:
+    """Raise StartError where the table has no registry of its own, or queues lie in others, too.
+
+    Raises CellUnavailableError.
+    """
     named = {settings.own_cell, *(one.name for one in settings.further_tables)}
     try:
+        if reason := await why_no_registry(cell, settings.table):
+            raise StartError(f"table: {reason}")
         await check_told(cell, named | settings.cells_given_up, clock, SystemEntropy())
     except TablesRefusedError as error:
         raise StartError(f"cells-dynamodb: {error}") from error

@@ -160,6 +160,20 @@ async def read_identity(cell: Cell) -> TableIdentity | None:
     return None if item is None else _decode(item)
 
 
+async def why_no_registry(cell: Cell, table: str) -> str:
+    """Why this table can have no registry, in words; "": it can. A further cell's has none.
+
+    Only these have an incarnation. Raises CellUnavailableError, UnknownItemFormatError.
+    """
+    own = await read_identity(cell)
+    if own is None or not own.incarnation:
+        return ""
+    return (
+        f"{table} is foreign: {own.name} of a service that has its registry in another table; name"
+        " that, or a new one"
+    )
+
+
 async def check_told(registry: Cell, told: Collection[str], clock: Clock, entropy: Entropy) -> None:
     """Raise TablesRefusedError where queues have copies in cells that a front end is not told of.
 

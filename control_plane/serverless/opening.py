@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 from control_plane.core.item_field import UnknownItemFormatError
 from control_plane.metadata_cache.nodes import CacheNodes
 from control_plane.places.group_bodies import BodiesOfGroups
-from control_plane.places.tables import TablesRefusedError, check_told
+from control_plane.places.tables import TablesRefusedError, check_told, why_no_registry
 from control_plane.registry_secret import UnreadableSecretError, read_or_make
 from control_plane.serverless.clock import InvocationClock
 from control_plane.serverless.logs import FunctionLog
@@ -129,7 +129,7 @@ def open_service(
             drivers.waits,
             _open_bodies(settings, control, drivers, entropy),
             _open_keys(settings, control, drivers, entropy),
-            _check_told(settings, control, drivers, entropy),
+            _check_tables(settings, control, drivers, entropy),
         )
         made = ServicePorts(
             cells={own.name: cell},
@@ -177,12 +177,14 @@ async def _all(waits: BlockingWaits, *calls: Awaitable[Any]) -> Any:
     return outcomes
 
 
-async def _check_told(
+async def _check_tables(
     settings: FunctionSettings, control: DynamoCell, drivers: _Drivers, entropy: Entropy
 ) -> None:
-    """Raise VariableError where queues lie in tables that the settings do not name."""
+    """Raise VariableError where the table has no registry, or others that are not named queues."""
     told = settings.own_cell, *(one.name for one in settings.cells)
     try:
+        if reason := await why_no_registry(control, settings.table):
+            raise VariableError(PREFIX + "TABLE", reason)
         await check_told(control, told, drivers.clock, entropy)
     except CellUnavailableError as error:
         raise _wrong("TABLE", error) from error

@@ -430,6 +430,15 @@ def test_a_registry_that_is_older_than_the_other_tables_is_refused(
     play(settings, nothing)
 
 
+def started_alone(settings: ServerSettings) -> None:
+    """Start a server that is told of its first table alone, and stop it."""
+
+    async def main() -> None:
+        await (await open_cell(replace(settings, cells_dynamodb=""), SystemClock())).close()
+
+    asyncio.run(main())
+
+
 def test_a_table_of_another_service_is_refused(dynamodb: Any, settings: ServerSettings) -> None:
     play(settings, nothing)
     assert dynamodb is not None
@@ -438,13 +447,19 @@ def test_a_table_of_another_service_is_refused(dynamodb: Any, settings: ServerSe
         play(other, nothing)
 
 
-def started_alone(settings: ServerSettings) -> None:
-    """Start a server that is told of its first table alone, and stop it."""
-
-    async def main() -> None:
-        await (await open_cell(replace(settings, cells_dynamodb=""), SystemClock())).close()
-
-    asyncio.run(main())
+@pytest.mark.parametrize("name", ["", "two"])
+def test_a_further_table_of_another_service_gets_no_registry(
+    dynamodb: Any, settings: ServerSettings, name: str
+) -> None:
+    play(settings, nothing)
+    before = items(dynamodb, "messages-2")
+    told = "^table: messages-2 is foreign: two of a service that has its registry in another table;"
+    wrong = replace(settings, table="messages-2", cell_name=name, cells_dynamodb="three=one")
+    with pytest.raises(StartError, match=told):
+        started_alone(wrong)
+    with pytest.raises(StartError, match=told):
+        play(wrong, nothing)
+    assert items(dynamodb, "messages-2") == before
 
 
 def test_a_server_that_is_not_told_of_a_table_with_queues_does_not_start(

@@ -257,6 +257,11 @@ def test_a_further_table_of_another_service_ends_the_start(aws: dict[str, str]) 
         pytest.raises(VariableError, match=r"^TIDEGATE_CELLS: second is f"),
     ):
         Sandbox(environ).doors  # noqa: B018 - opening is what fails
+    with (
+        redirect_stdout(lines),
+        pytest.raises(VariableError, match=r"^TIDEGATE_TABLE: second is foreign: n of a service"),
+    ):
+        Sandbox({**aws, "TIDEGATE_TABLE": "second"}).doors  # noqa: B018 - as above
     assert "start failed" in lines.getvalue()
     dynamodb.delete_table(TableName="second")  # others see all tables that there are
 
