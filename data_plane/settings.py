@@ -25,6 +25,7 @@ CACHE_LAYOUTS: Final = (SHARDED, WHOLE_COPY)
 CACHE_TLS_OFF: Final = "off"
 CACHE_TLS_ON: Final = "on"
 _PORT_MAX: Final = 65535
+_SECONDS_MAX: Final = 86_400
 STRICT_STREAMS_S_MAX: Final = 3_600
 _CACHE_PORT: Final = 11211
 _CACHE_NODES_MAX: Final = 32
@@ -204,8 +205,6 @@ class ServerSettings:
         ):
             if word not in known:
                 raise SettingError(setting, f"{word!r} is none of {', '.join(known)}")
-        if self.grace_s < 0:
-            raise SettingError("grace", f"{self.grace_s} is below 0")
         if self.base_url and not addresses.is_base_url(self.base_url):
             raise SettingError("base-url", f"{self.base_url!r} is not of the form {_ORIGIN}[/path]")
         for origin in self.origins:
@@ -337,14 +336,17 @@ class ServerSettings:
     def _check_load(self) -> None:
         for setting, value in (
             ("request-deadline", self.request_deadline_s),
-            ("requests", self.requests_max),
-            ("long-polls", self.long_polls_max),
             ("lag", self.lag_s_max),
+            ("cell-deadline", self.cell_deadline_s),
         ):
+            if not 0 < value <= _SECONDS_MAX:
+                raise SettingError(setting, f"{value} is not above 0 and up to {_SECONDS_MAX}")
+        for setting, value in ("requests", self.requests_max), ("long-polls", self.long_polls_max):
             if not value > 0:
                 raise SettingError(setting, f"{value} is not above 0")
         for setting, value, most in (
             ("port", self.port, _PORT_MAX),
+            ("grace", self.grace_s, _SECONDS_MAX),
             ("drop-pace", self.drop_items_per_s, DROP_ITEMS_PER_S_MAX),
             ("strict-streams", self.strict_streams_s or 0, STRICT_STREAMS_S_MAX),
         ):
@@ -384,8 +386,6 @@ class ServerSettings:
             raise SettingError(
                 "connections", f"{self.connections} is not within 1 and {_CONNECTIONS_MAX}"
             )
-        if not self.cell_deadline_s > 0:
-            raise SettingError("cell-deadline", f"{self.cell_deadline_s} is not above 0")
         self._check_several()
         self._check_blobs()
 
