@@ -36,6 +36,7 @@ _BLOB_THRESHOLD_BYTES_MAX: Final = 384 * 1024
 
 _PLACE: Final = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[A-Za-z0-9!_.*'()-]+)*/?")
 _TABLE: Final = re.compile(r"[A-Za-z0-9_.-]{3,255}")
+_NAMES: Final = "3 to 255 of a-z A-Z 0-9 _ . -"
 _FURTHER: Final = re.compile(
     rf"(?P<name>{_TABLE.pattern})=(?:(?P<region>[^/:]+)/)?(?:(?P<endpoint>https?://[^/]+)/)?"
     rf"(?P<table>{_TABLE.pattern})"
@@ -380,8 +381,7 @@ class ServerSettings:
         named = (("table", "table", self.table), ("cell-name", "cell", self.own_cell))
         for name, kind, value in named:
             if _TABLE.fullmatch(value) is None:
-                what = f"{value!r} is no {kind}'s name: 3 to 255 of a-z A-Z 0-9 _ . -"
-                raise SettingError(name, what)
+                raise SettingError(name, f"{value!r} is no {kind}'s name: {_NAMES}")
         if not 1 <= self.connections <= _CONNECTIONS_MAX:
             raise SettingError(
                 "connections", f"{self.connections} is not within 1 and {_CONNECTIONS_MAX}"
@@ -480,9 +480,8 @@ def _further_table(text: str, region: str) -> FurtherTable:
     """The cell of name=[region/][endpoint/]table; `region` where none is named."""
     found = _FURTHER.fullmatch(text)
     if found is None or (found["endpoint"] and not addresses.is_origin(found["endpoint"])):
-        raise SettingError(
-            "cells-dynamodb", f"{text!r} is not of the form name=[region/][endpoint/]table"
-        )
+        form = f"name=[region/][endpoint/]table, names of {_NAMES}"
+        raise SettingError("cells-dynamodb", f"{text!r} is not of the form {form}")
     if found["region"] and not is_region(found["region"]):
         raise SettingError("cells-dynamodb", f"{found['region']!r} is no region's name")
     return FurtherTable(

@@ -114,6 +114,12 @@ def test_a_wrong_value_is_named_in_one_line(setting: str, given: dict[str, Any])
     assert "\n" not in str(caught.value)
 
 
+def test_a_name_that_is_too_short_is_told_how_names_are() -> None:
+    for given in ({"table": "a"}, {"cell_name": "a"}, {"cells_dynamodb": "a=tidegate"}):
+        with pytest.raises(SettingError, match=r" 3 to 255 of a-z A-Z 0-9 _ \. -$"):
+            ServerSettings(cell="dynamodb", **given)  # type: ignore[arg-type]
+
+
 def test_only_with_authentication_others_are_served() -> None:
     assert ServerSettings().verifies
     assert ServerSettings(host="0.0.0.0").verifies  # noqa: S104 - what is to be allowed
