@@ -99,7 +99,7 @@ def plan_start(
     if current or not begins_anew:
         _check_named(verdict, cells)
     if not current:
-        return _without_any(cells, has_manifest=has_manifest, begins_anew=begins_anew)
+        return _without_any(verdict, cells, has_manifest=has_manifest, begins_anew=begins_anew)
     ours = [one for one in known if one.service in (verdict.service, "")]
     latest = max(ours, key=lambda one: one.knowledge.order)
     if not latest.service:
@@ -191,9 +191,11 @@ def _check_given_up(verdict: Verdict, given_up: Iterable[str]) -> None:
             )
 
 
-def _without_any(cells: Sequence[Judged], *, has_manifest: bool, begins_anew: bool) -> Plan:
+def _without_any(
+    verdict: Verdict, cells: Sequence[Judged], *, has_manifest: bool, begins_anew: bool
+) -> Plan:
     """Where no cell is left: a new service, if that is wanted. Raises StartRefusedError."""
-    told = f"no cell of this service can be read: {_listed(cells)}"
+    told = f"no cell of this service can be read: {_listed(cells or verdict.cells.values())}"
     failed = [one.name for one in cells if one.standing is Standing.FAILED]
     if failed:
         rescue = _RESCUE.format(" or ".join(failed))

@@ -257,3 +257,13 @@ def test_a_service_of_before_starts_with_a_cell_in_another_one(
     play(tmp_path / "s1", get, cell_data=nested)
     shutil.rmtree(tmp_path / "b" / "more")
     play(tmp_path / "s1", get, cell_data=nested)
+
+
+def test_all_cells_that_are_given_up_are_told(tmp_path: Path) -> None:
+    play(tmp_path, nothing)
+    for cell in tmp_path.glob("cell-*"):
+        shutil.rmtree(cell)
+    with pytest.raises(StartError) as told:
+        play(tmp_path, nothing, give_up="cell-1,cell-2,cell-3")
+    lost = ", ".join(f"cell-{number} (cell-{number}) is missing" for number in (1, 2, 3))
+    assert str(told.value).startswith(f"cells: no cell of this service can be read: {lost}; put")
