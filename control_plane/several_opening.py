@@ -281,6 +281,8 @@ async def _refill(several: SeveralCells, one: Judged) -> None:
         reason = f"{one}, and {error}"
         LOG.error("cells: %s", reason)  # noqa: TRY400 - the line says it all
         await several.cells.folders[one.name].cell.fail(reason)
+    else:
+        LOG.warning("cells: %s: it is filled from the others", one)
 
 
 async def _begin_new(start: _Start) -> SeveralCells:
@@ -311,8 +313,8 @@ async def _tell(start: _Start) -> None:
     for one in start.verdict.cells.values():
         if one.standing is Standing.FAILED:
             LOG.error("cells: %s", one)
-        elif one.standing.is_lost:
-            LOG.warning("cells: %s: it is filled from the others", one)
+        elif one.standing.is_lost and one.name in start.settings.cells_given_up:
+            LOG.warning("cells: %s", one)
     for one in start.verdict.others:
         if one.standing is not Standing.EMPTY:
             LOG.warning("cells: %s, and is not used", one)

@@ -198,11 +198,11 @@ async def _put_together(several: SeveralTables, tables: Tables, given_up: Collec
         if known is not None and known.state != REMOVED:  # by another server of the same options
             await by_what_is_now(partial(several.give_up, name))
     for name in verdict.lost:
-        LOG.warning("cells: %s: it is filled from the others", verdict.cells[name])
         try:
             await by_what_is_now(partial(several.parting.leave_groups, name, verdict.lost))
         except CellCommandError as error:
             raise CellCommandError(f"{verdict.cells[name]}, and {error}") from error
+        LOG.warning("cells: %s: it is filled from the others", verdict.cells[name])
     failed = verdict.of(Standing.FAILED)
     answering = {name: one.opened.control for name, one in further.items() if name not in failed}
     await tables.advance(answering)

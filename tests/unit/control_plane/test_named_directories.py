@@ -9,13 +9,14 @@ from control_plane import several_opening
 from control_plane.cell_folders import Folders
 from control_plane.cells import StartError
 from control_plane.data_folder import prepare_folders
+from control_plane.places.groups import group_names
 from control_plane.places.report import CellCommandError
 from control_plane.several_cells import SeveralCells
 from data_plane.embedded.cell import EmbeddedCell
 from data_plane.settings import ServerSettings
 from data_plane.system import SystemClock
 
-from .starting import ITEM, nothing, play
+from .starting import ITEM, members, nothing, play, queue
 
 pytestmark = pytest.mark.usefixtures("patience")
 
@@ -175,6 +176,22 @@ def test_a_missing_directory_is_not_called_empty(
         change(tmp_path / "cell-3")
         play(tmp_path, nothing)
         assert f"cells: cell-3 (cell-3) is {why}: it is filled from the others" in caplog.text
+
+
+def test_no_cell_is_said_to_be_filled_that_stays_out_or_is_given_up(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def create(several: SeveralCells) -> None:
+        group = next(one for one in group_names(1) if members(several, one) == ["cell-3"])
+        await several.placing.placed(queue("1" * 16, group))
+
+    play(tmp_path, create)
+    shutil.rmtree(tmp_path / "cell-3")
+    play(tmp_path, nothing)
+    assert "cells: cell-3 (cell-3) is missing, and g1." in caplog.text
+    play(tmp_path, nothing, give_up="cell-3")
+    assert "cells: cell-3 (cell-3) is missing\n" in caplog.text
+    assert "is filled from the others" not in caplog.text
 
 
 def test_a_service_that_another_data_directory_has_served_starts_again(tmp_path: Path) -> None:

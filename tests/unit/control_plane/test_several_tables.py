@@ -355,7 +355,7 @@ def test_a_table_of_a_backup_counts_as_empty(
 
 
 def test_a_table_of_a_backup_with_the_only_copy_of_a_queue_is_given_up_on_purpose_alone(
-    dynamodb: Any, settings: ServerSettings
+    dynamodb: Any, settings: ServerSettings, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def create(several: Together) -> None:
         at = next(group for group in groups_of(several, "two") if group.startswith("g1."))
@@ -374,6 +374,7 @@ def test_a_table_of_a_backup_with_the_only_copy_of_a_queue_is_given_up_on_purpos
         StartError, match=r"^cells: two \(two\) is stale: .* 1 queues .*--give-up two$"
     ):
         play(settings, nothing)
+    assert "is filled from the others" not in caplog.text
     for _server in range(2):
         play(replace(settings, give_up="two"), without)
 
