@@ -154,7 +154,7 @@ async def open_further_table(
         await cell.get(PROBE)
     except OpenError as error:
         close_offloads()
-        raise StartError(f"cells-dynamodb: {further.name} is new: {error}") from error
+        raise StartError(f"cells-dynamodb: {further.name} is new: {error.reason}") from error
     except CellUnavailableError as error:
         LOG.error("the cell %s does not answer: %s", further.name, error)  # noqa: TRY400 - it may
 

@@ -376,8 +376,9 @@ class ServerSettings:
         if self.cell not in CELLS:
             raise SettingError("cell", f"{self.cell!r} is none of {', '.join(CELLS)}")
         if self.endpoint and self.cell != "dynamodb":
-            raise SettingError("endpoint", f"the cell {self.cell!r} has none; did you mean --cell?")
-        _check_origin("endpoint", self.endpoint)
+            what = f"the cell {self.cell!r} has none; did you mean --cell?"
+            raise SettingError("cell-endpoint", what)
+        _check_origin("cell-endpoint", self.endpoint)
         named = (("table", "table", self.table), ("cell-name", "cell", self.own_cell))
         for name, kind, value in named:
             if _TABLE.fullmatch(value) is None:

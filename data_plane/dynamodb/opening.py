@@ -40,11 +40,11 @@ LOG: Final = logging.getLogger(__name__)
 
 
 class OpenError(Exception):
-    """The cell cannot be opened; `setting` is the one to look at, the reason is one line."""
+    """The cell cannot be opened; `setting` is the one to look at, the `reason` is one line."""
 
     def __init__(self, setting: str, reason: str) -> None:
-        super().__init__(f"{setting}: {' '.join(reason.split())}")
-        self.setting = setting
+        self.setting, self.reason = setting, " ".join(reason.split())
+        super().__init__(f"{setting}: {self.reason}")
 
 
 def connect(  # noqa: PLR0913 - what an operator may choose, and what clients share
@@ -88,7 +88,7 @@ def connect(  # noqa: PLR0913 - what an operator may choose, and what clients sh
     except ProfileNotFound as error:
         raise OpenError("cell", str(error)) from error
     except (BotoCoreError, ValueError) as error:
-        raise OpenError("endpoint", f"cannot use {endpoint!r}: {error}") from error
+        raise OpenError("cell-endpoint", f"cannot use {endpoint!r}: {error}") from error
     check_answers(client)
     return client
 
@@ -116,13 +116,15 @@ def open_table(endpoint: str, region: str, table: str) -> None:
     except (NoCredentialsError, PartialCredentialsError) as error:
         raise OpenError("cell", f"no AWS credentials for dynamodb: {error}") from error
     except (NoConnectionError, HTTPClientError) as error:
-        raise OpenError("endpoint", f"no DynamoDB answers at {where}: {error}") from error
+        raise OpenError("cell-endpoint", f"no DynamoDB answers at {where}: {error}") from error
     except DamagedAnswerError as error:
-        raise OpenError("endpoint", f"{where} is no DynamoDB: {error}") from error
+        raise OpenError("cell-endpoint", f"{where} is no DynamoDB: {error}") from error
     except ClientError as error:
         code, message = error.response["Error"]["Code"], error.response["Error"].get("Message", "")
         if code.isdecimal() or code in _OF_OTHER_SERVICES:
-            raise OpenError("endpoint", f"{where} is no DynamoDB: it answers {code}") from error
+            raise OpenError(
+                "cell-endpoint", f"{where} is no DynamoDB: it answers {code}"
+            ) from error
         raise OpenError("table", f"cannot use {table!r}: {code}: {message}") from error
     except (BotoCoreError, WaiterError) as error:
         raise OpenError("table", f"cannot use {table!r}: {error}") from error

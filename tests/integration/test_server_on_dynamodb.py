@@ -102,10 +102,14 @@ def wait_for_health(server: ServerProcess, wanted: int) -> str:
         (
             ("--cell", "dynamodb", "--endpoint", "http://127.0.0.1:1"),
             1,
-            "tidegate: endpoint: no DynamoDB answers at http://127.0.0.1:1: ",
+            "tidegate: cell-endpoint: no DynamoDB answers at http://127.0.0.1:1: ",
         ),
         (("--cell", "floppy"), 2, "tidegate: cell: 'floppy' is none of "),
-        (("--endpoint", "http://127.0.0.1:1"), 2, "tidegate: endpoint: the cell 'embedded' has"),
+        (
+            ("--endpoint", "http://127.0.0.1:1"),
+            2,
+            "tidegate: cell-endpoint: the cell 'embedded' has",
+        ),
     ],
 )
 def test_a_wrong_setting_ends_the_start_with_one_line(
@@ -121,7 +125,7 @@ def test_an_endpoint_of_something_else_is_named(server: ServerProcess, tmp_path:
         *("serve", "--port", str(free_port()), "--data", str(tmp_path / "other")),
         *("--cell", "dynamodb", "--endpoint", server.url),
     )
-    assert_one_line(ended, 1, f"tidegate: endpoint: {server.url} is no DynamoDB: ")
+    assert_one_line(ended, 1, f"tidegate: cell-endpoint: {server.url} is no DynamoDB: ")
 
 
 def assert_one_line(ended: subprocess.CompletedProcess[str], code: int, line: str) -> None:

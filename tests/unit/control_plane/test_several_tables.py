@@ -177,7 +177,7 @@ def test_a_cell_that_is_new_has_to_answer(dynamodb: Any, settings: ServerSetting
     wrong = replace(
         settings, cells_dynamodb="two=http://127.0.0.1:1/messages-2", cell_deadline_s=0.1
     )
-    with pytest.raises(StartError, match=r"^cells-dynamodb: two is new: endpoint: "):
+    with pytest.raises(StartError, match=r"^cells-dynamodb: two is new: no DynamoDB"):
         play(wrong, nothing)
 
 
