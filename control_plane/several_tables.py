@@ -19,7 +19,7 @@ from control_plane.places.report import CellCommandError
 from control_plane.places.stored import by_what_is_now
 from control_plane.places.tables import Tables, TablesRefusedError, read_identity
 from control_plane.places.watching import PROBE, WatchedCell
-from control_plane.table_cells import open_further_table, open_table_cell
+from control_plane.table_cells import check_connects, open_further_table, open_table_cell
 from control_plane.together import Together
 from data_plane.ports import Cell, CellUnavailableError, Clock, Entropy, Waits
 from data_plane.runtime.event_loop import EventLoopWaits
@@ -146,11 +146,13 @@ async def open_tables(settings: ServerSettings, clock: Clock, entropy: Entropy) 
     """
     patience_s = min(settings.cell_deadline_s, CELL_DEADLINE_S_MAX)
     settings = replace(settings, cell_deadline_s=patience_s)
-    first = await open_table_cell(settings, clock)
     given_up = settings.cells_given_up
+    furthers = [one for one in settings.further_tables if one.name not in given_up]
+    for further in furthers:  # before the first table is made
+        check_connects(further)
+    first = await open_table_cell(settings, clock)
     own = FurtherTable(first.name, settings.region, settings.endpoint, settings.table)
     opened = {first.name: first}
-    furthers = [one for one in settings.further_tables if one.name not in given_up]
     try:
         for further in furthers:
             known = await first.control.get(cell_key(further.name))

@@ -14,7 +14,7 @@ from control_plane.places.tables import TablesRefusedError, check_told, why_no_r
 from control_plane.places.watching import PROBE
 from data_plane.blobs.place import BlobsOpenError
 from data_plane.dynamodb.cell import DynamoCell
-from data_plane.dynamodb.opening import OpenError, connect_both, open_table
+from data_plane.dynamodb.opening import OpenError, connect, connect_both, open_table
 from data_plane.ports import Cell, CellUnavailableError, Clock
 from data_plane.runtime.event_loop import EventLoopOffload
 from data_plane.runtime.guard import Guard
@@ -117,6 +117,14 @@ async def _check_tables(settings: ServerSettings, cell: Cell, clock: Clock) -> N
         raise StartError(f"cells-dynamodb: {error}") from error
     except UnknownItemFormatError as error:
         raise StartError(f"cells: {error}") from error
+
+
+def check_connects(further: FurtherTable) -> None:
+    """Raise StartError where a client of the table cannot even be made, as without credentials."""
+    try:
+        connect(further.endpoint, further.region, connections_max=1).close()
+    except OpenError as error:
+        raise StartError(f"cells-dynamodb: {further.name}: {error.reason}") from error
 
 
 async def open_further_table(

@@ -5,16 +5,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from botocore.session import Session
 from moto import mock_aws
 
 from control_plane.cells import StartError
 from control_plane.one_cell import open_cell
 from control_plane.places.watching import PROBE
+from control_plane.several_opening import open_several
 from data_plane.aws_sessions import new_session
 from data_plane.core.deadline import deadline
 from data_plane.ports import CellUnavailableError, Key, Tally
 from data_plane.settings import ServerSettings
-from data_plane.system import SystemClock
+from data_plane.system import SystemClock, SystemEntropy
 
 COUNTER = Key("T", b"a")
 
@@ -121,3 +123,17 @@ def test_definitions_that_hang_do_not_hold_up_messages(tmp_path: Path) -> None:
         await opened.close()
 
     asyncio.run(main())
+
+
+def test_a_further_cell_without_credentials_is_told_before_the_first_is_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nobody = "http://127.0.0.1:1"
+    settings = ServerSettings(
+        data=tmp_path, cell="dynamodb", endpoint=nobody, cells_dynamodb="two=messages-2"
+    )
+    monkeypatch.setattr(Session, "get_credentials", lambda _session: None)
+    with pytest.raises(
+        StartError, match=r"^cells-dynamodb: two: no AWS credentials were found for"
+    ):
+        asyncio.run(open_several(settings, SystemClock(), SystemEntropy()))
