@@ -9,7 +9,7 @@ from collections.abc import Set as AbstractSet
 from msgspec import structs
 
 from control_plane.cluster.cell_health import Health
-from control_plane.cluster.external import copies_held, others_answer, staying
+from control_plane.cluster.external import copies_held, others_answer, staying, wanted_copies
 from control_plane.cluster.internal import joining_groups, others_reached
 from control_plane.cluster.observation import CellRecord, Group, Observation, Options
 from control_plane.places.changes import copies_kept
@@ -93,11 +93,12 @@ def _draining(observation: Observation, options: Options, health: Health) -> Ite
             if len(group.full_cells) <= copies_held(group, observation, health)
         ]
         stay = [group for group in few if not _can_join(group, health, health.hot)]
-        if stay:
-            yield (
-                f"{cell.name} drains, and {_named(stay)} cannot leave it:"
-                f" {_why(observation, options, health, stay)}"
-            )
+        least = [group for group in stay if len(group.full_cells) <= wanted_copies(group, 0)]
+        others = [group for group in stay if group not in least]
+        for some, limit in ((least, _would_keep(least)), (others, "")):
+            if some:
+                why = _why(observation, options, health, some, limit)
+                yield f"{cell.name} drains, and {_named(some)} cannot leave it: {why}"
         unheard = [
             group
             for group in held
@@ -184,13 +185,23 @@ def _can_join(group: Group, health: Health, but: AbstractSet[str] = frozenset())
     return any(not group.has(cell) for cell in health.usable - but)
 
 
+def _would_keep(groups: Iterable[Group]) -> str:
+    """What groups would keep that lose a copy, where that is less than half."""
+    left = sorted({f"{len(group.full_cells) - 1} of {group.factor}" for group in groups})
+    return f", and without it they would keep {' or '.join(left)} copies, fewer than half"
+
+
 def _why(
-    observation: Observation, options: Options, health: Health, groups: Sequence[Group]
+    observation: Observation,
+    options: Options,
+    health: Health,
+    groups: Sequence[Group],
+    limit: str = "",
 ) -> str:
     """Why none of the other cells may join these groups, and what to do."""
     reasons = _reasons(observation, options, health, groups)
     if not reasons:
-        reasons.append("every other cell has a copy already")
+        reasons.append(f"every other cell has a copy already{limit}")
     why = ", ".join(reasons)
     is_soon = any(
         _is_soon(cell, health) and not all(group.has(cell.name) for group in groups)

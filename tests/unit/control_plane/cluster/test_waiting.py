@@ -51,7 +51,23 @@ def test_where_all_is_well_nothing_is_waited_for() -> None:
         (
             seen(group("g3.00", "a", "b"), cells="ab", states={"b": "draining"}),
             (
-                "b drains, and g3.00 cannot leave it: every other cell has a copy already;"
+                "b drains, and g3.00 cannot leave it: every other cell has a copy already, and"
+                " without it they would keep 1 of 3 copies, fewer than half;"
+                " `tidegate cells add` gives them another cell"
+            ),
+        ),
+        (
+            seen(
+                structs.replace(group("g2.00", "a", "b", factor=2), empty=True),
+                group("g3.00", "a", "b"),
+                group("g4.00", "a", "b", factor=4),
+                cells="ab",
+                states={"b": "draining"},
+                probes=(fails("a"),),
+            ),
+            (
+                "b drains, and 2 groups (g3.00, ...) cannot leave it: every other cell has a copy"
+                " already, and without it they would keep 1 of 3 or 1 of 4 copies, fewer than half;"
                 " `tidegate cells add` gives them another cell"
             ),
         ),
@@ -142,6 +158,7 @@ def test_where_all_is_well_nothing_is_waited_for() -> None:
         "chosen",
         "not there",
         "too few",
+        "of several factors",
         "full",
         "others down",
         "drained",
