@@ -58,7 +58,10 @@ def rescue(source: Path, target: Path, now_us: int, tell: Callable[[str], None])
         raise RescueError(f"{target} is in {source}: name a directory elsewhere")
     try:
         with _unused(source), data.open("rb") as file:
-            return _rescue(source, target, Salvage(file.fileno()), Counts(now_us), tell)
+            salvage = Salvage(file.fileno())
+            if wrong := salvage.wrong_format:
+                raise RescueError(f"{source} {wrong}")
+            return _rescue(source, target, salvage, Counts(now_us), tell)
     except (CellOpenError, PageError) as error:
         raise RescueError(str(error)) from error
     except OSError as error:

@@ -14,12 +14,16 @@ _RETENTION_S: Final = 345_600
 _MESSAGES: Final = ("B", "G")
 _STATES: Final = ("S", "F")
 _OF_QUEUE: Final = (*_MESSAGES, *_STATES, "T")
-_REGISTRY: Final[dict[str, str]] = {
-    "Q": "queue definitions",
-    "A": "accounts",
-    "I": "users",
-    "N": "access keys",
+_RECORDS: Final = "records of streams"
+_COUNTED: Final[dict[tuple[str, int], str]] = {
+    ("Q", 2): "queue definitions",
+    ("A", 0): "accounts",
+    ("A", 2): "streams",
+    ("I", 1): "users",
+    ("N", 1): "access keys",
+    ("N", 3): _RECORDS,
 }
+"""By the kind of a partition, and how many parts the rest of its name has."""
 _SECRETS: Final = "M|secrets"
 _SENT_AND_KEPT: Final = ord("a")
 _COUNTER_SORT_BYTES: Final = 17
@@ -70,7 +74,7 @@ class Counts:
     secret: Attributes | None = None
     latest_us: int = 0
     _latest: dict[str, int] = field(default_factory=dict)
-    _registry: set[tuple[str, str, bytes]] = field(default_factory=set)
+    _seen: set[tuple[str, str, bytes]] = field(default_factory=set)
     _queues: dict[str, tuple[str, int, int]] = field(default_factory=dict)
     _segments: dict[str, list[_Stored]] = field(default_factory=lambda: defaultdict(list))
     _done: dict[tuple[str, bytes], frozenset[int]] = field(default_factory=dict)
@@ -87,14 +91,15 @@ class Counts:
         uid, _bar, lane = rest.partition("|")
         if kind in _OF_QUEUE and not self._is_latest(uid, incarnation):
             return
-        told = _REGISTRY.get(kind, "")
+        told = _COUNTED.get((kind, len([part for part in rest.split("|") if part])), "")
         if item is None:
-            self.damaged[told or "other items"] += 1
+            self.damaged["slots of streams" if told == _RECORDS else told or "other items"] += 1
             self._damaged_of[uid][kind] += 1
             return
-        if told and item.get("k") != "d" and (kind, rest, sort) not in self._registry:
-            self._registry.add((kind, rest, sort))
-            self.kinds[told] += 1
+        is_kept = told == _RECORDS or (told and item.get("k") != "d")
+        if is_kept and (kind, rest, sort) not in self._seen:
+            self._seen.add((kind, rest, sort))
+            self.kinds[told] += _number(item.get("n")) if told == _RECORDS else 1
         self.latest_us = max(self.latest_us, _number(item.get("t")))
         if kind == "Q" and item.get("k") != "d":
             self._add_queue(rest, sort, item)

@@ -22,7 +22,8 @@ def rescue(source: Path, target: Path) -> None:
     FROM is the --data of a server that is stopped, or one cell of several; nothing in it is
     changed. TO can be served at once: it gets master keys, credentials and usage records, too. That
     of one cell of several cannot be served alone, and the last line says how it can. Says what was
-    damaged, and for each queue how many messages are whole and how many are missing.
+    damaged, for each queue how many messages are whole and how many are missing, and how many
+    streams and records of streams are whole.
 
     Ends with 0 where everything was whole, with 3 where something was damaged or the master keys
     beside it do not open it, and with 1 where nothing was written.

@@ -15,8 +15,9 @@ from data_plane.ports import Attributes, DamagedItemError, Key, Value
 from data_plane.streams.bounds import ITEM_BYTES_MAX
 
 FORMAT_KEY: Final = b"\x00format"
-FORMAT: Final = b"tidegate cell 2"
-FORMAT_OF_BEFORE: Final = b"tidegate cell 1"
+FORMAT_NAME: Final = b"tidegate cell "
+FORMAT: Final = FORMAT_NAME + b"2"
+FORMAT_OF_BEFORE: Final = FORMAT_NAME + b"1"
 """Without checksums of values; who opens such a store makes it one of the newer format."""
 COUNTERS: Final = b"T|"
 """What the keys of counters begin with."""
@@ -40,6 +41,14 @@ class _Mortal(msgspec.Struct):
 
 
 _mortal_decoder = msgspec.msgpack.Decoder(_Mortal)
+
+
+def wrong_format(found: bytes | None) -> str:
+    """What a store holds whose format is not ours, in words; "" where it is."""
+    if found in (FORMAT, FORMAT_OF_BEFORE):
+        return ""
+    shown = "no format" if found is None else repr(found.decode(errors="replace"))
+    return f"holds {shown}; this program reads {FORMAT.decode()!r}"
 
 
 def partition_prefix(partition: str) -> bytes:

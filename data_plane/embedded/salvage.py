@@ -12,7 +12,14 @@ from itertools import islice, product
 from typing import Final, NamedTuple
 
 from data_plane.embedded.bodies import Head, checked_value, joined_value, read_head
-from data_plane.embedded.encoding import ERAS_KEY, PRESENT_KEY, decode_item
+from data_plane.embedded.encoding import (
+    ERAS_KEY,
+    FORMAT_KEY,
+    FORMAT_NAME,
+    PRESENT_KEY,
+    decode_item,
+    wrong_format,
+)
 from data_plane.embedded.file_check import BODIES_TREE, Descents
 from data_plane.embedded.pages import (
     BIG,
@@ -106,6 +113,17 @@ class Salvage:
     def eras(self) -> bytes | None:
         """What the last commit knew of the world's time; None where that cannot be read."""
         return self._record(self.meta, ERAS_KEY) if self.meta is not None else None
+
+    @property
+    def wrong_format(self) -> str:
+        """What the file holds that no program of this format reads; "": nothing else is known.
+
+        A format that is none at all says nothing where other pages are damaged.
+        """
+        found = self._record(self.meta, FORMAT_KEY) if self.meta is not None else None
+        if found is None or (self.gaps and not found.startswith(FORMAT_NAME)):
+            return ""
+        return wrong_format(found)
 
     def _record(self, meta: Meta, key: bytes) -> bytes | None:
         try:

@@ -21,7 +21,13 @@ import lmdb
 
 from data_plane.embedded.bodies import Bodies
 from data_plane.embedded.damage import DamagedItems
-from data_plane.embedded.encoding import FORMAT, FORMAT_KEY, FORMAT_OF_BEFORE, decode_item
+from data_plane.embedded.encoding import (
+    FORMAT,
+    FORMAT_KEY,
+    FORMAT_OF_BEFORE,
+    decode_item,
+    wrong_format,
+)
 from data_plane.embedded.file_check import (
     BODIES_TREE,
     FileDamageError,
@@ -186,11 +192,8 @@ class Store:
             with self._env.begin(write=True) as txn:
                 txn.put(FORMAT_KEY, FORMAT)
             return
-        if found != FORMAT:
-            shown = "no format" if found is None else repr(found.decode(errors="replace"))
-            raise CellOpenError(
-                f"data: {self._directory} holds {shown}; this program reads {FORMAT.decode()!r}"
-            )
+        if wrong := wrong_format(found):
+            raise CellOpenError(f"data: {self._directory} {wrong}")
 
     def begin(self, *, adds: bool = True) -> tuple[lmdb.Transaction, int]:
         """A write transaction, and how many bytes it has room for, the reserve included.

@@ -11,7 +11,7 @@ from control_plane.registry_secret import read_or_make
 from control_plane.rescue import Rescued, RescueError, rescue
 from control_plane.several_cells import SeveralCells
 from data_plane.embedded.cell import EmbeddedCell
-from data_plane.embedded.encoding import ERAS_KEY
+from data_plane.embedded.encoding import ERAS_KEY, FORMAT_KEY
 from data_plane.embedded.filling import fill
 from data_plane.embedded.store import DATA_FILE, Store, StoreSizes
 from data_plane.keys import file
@@ -163,6 +163,41 @@ def test_what_is_missing_is_counted(data: Path, tmp_path: Path) -> None:
         " 0 messages whole, 6 missing by its counters, 2 damaged segments"
     )
     assert "damaged: 2 other items" in lines
+
+
+def test_streams_and_their_records_are_counted_apart(data: Path, tmp_path: Path) -> None:
+    async def put() -> None:
+        cell = EmbeddedCell(data, _Clock(NOW_US))
+        await cell.put(Key("A|", b"000000000000"), {"v": 1, "n": "root"})
+        await cell.put(Key("A|000000000000|us-east-1", b"clicks"), {"v": 1, "k": "t"})
+        await cell.put(Key("I|", bytes(16)), {"v": 1, "n": "000000000000|us-east-1|clicks"})
+        await cell.put(Key("N|AKIA", b"k"), {"v": 1})
+        for offset, count, copy in ((1, 3, ""), (4, 500, ""), (4, 500, "@9")):
+            slot: Attributes = {"v": 1, "k": "d", "n": count}
+            await cell.put(Key(f"N|{UID}|00000000|0{copy}", offset.to_bytes(8, "big")), slot)
+        await cell.put(Key(f"N|{UID}|00000000|0", bytes(8)), {"v": 1, "k": "e", "n": 0})
+        await cell.close()
+
+    asyncio.run(put())
+    assert (
+        "access keys: 1 whole, accounts: 1 whole, queue definitions: 1 whole,"
+        " records of streams: 503 whole, streams: 1 whole"
+    ) in run(data, tmp_path / "new")[1]
+
+
+@pytest.mark.parametrize("found", [b"tidegate cell 3", b"foo"])
+def test_a_store_of_another_format_is_refused(data: Path, tmp_path: Path, found: bytes) -> None:
+    store = Store(data, StoreSizes())
+    transaction, _room = store.begin()
+    transaction.put(FORMAT_KEY, found)
+    transaction.commit()
+    store.close()
+    with pytest.raises(RescueError) as refused:
+        run(data, tmp_path / "new")
+    assert str(refused.value) == (
+        f"{data} holds {found.decode()!r}; this program reads 'tidegate cell 2'"
+    )
+    assert not (tmp_path / "new").exists()
 
 
 def test_what_cannot_be_rescued_is_said_in_one_line(data: Path, tmp_path: Path) -> None:
