@@ -1,7 +1,7 @@
 """Settings of a server: parsed once, checked, then only read."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -34,6 +34,13 @@ _CONNECTIONS_MAX: Final = 1024
 _BLOB_THRESHOLD_BYTES_MAX: Final = 384 * 1024
 """DynamoDB takes items of 400 KB; a segment has up to 2.5 KB beside its body."""
 
+_OF_TABLES: Final = {
+    **{name: name.replace("_", "-") for name in ("table", "cell_name", "connections")},
+    "endpoint": "cell-endpoint",
+    "cell_deadline_s": "cell-deadline",
+    "blob_threshold_bytes": "blob-threshold",
+    "drop_items_per_s": "drop-pace",
+}
 _PLACE: Final = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[A-Za-z0-9!_.*'()-]+)*/?")
 _TABLE: Final = re.compile(r"[A-Za-z0-9_.-]{3,255}")
 _NAMES: Final = "3 to 255 of a-z A-Z 0-9 _ . -"
@@ -201,6 +208,8 @@ class ServerSettings:
         if not is_region(self.region):
             raise SettingError("region", f"{self.region!r} is no region's name")
         for setting, word, known in (
+            ("cell", self.cell, CELLS),
+            ("metadata-cache-layout", self.metadata_cache_layout, CACHE_LAYOUTS),
             ("log-level", self.log_level, LOG_LEVELS),
             ("log-format", self.log_format, LOG_FORMATS),
         ):
@@ -324,15 +333,12 @@ class ServerSettings:
         twice = [f"{host}:{port}" for host, port in nodes if nodes.count((host, port)) > 1]
         if twice:
             raise SettingError("metadata-cache", f"{twice[0]} is there more than once")
-        if self.metadata_cache_layout not in CACHE_LAYOUTS:
-            raise SettingError(
-                "metadata-cache-layout",
-                f"{self.metadata_cache_layout!r} is none of {', '.join(CACHE_LAYOUTS)}",
-            )
-        if self.metadata_cache_tls != CACHE_TLS_OFF and not nodes:
-            raise SettingError(
-                "metadata-cache-tls", "it is for nodes of a cache: --metadata-cache host:port"
-            )
+        for setting, is_given in (
+            ("metadata-cache-layout", self.metadata_cache_layout != SHARDED),
+            ("metadata-cache-tls", self.metadata_cache_tls != CACHE_TLS_OFF),
+        ):
+            if is_given and not nodes:
+                raise SettingError(setting, "it is for a cache's nodes: --metadata-cache host:port")
 
     def _check_load(self) -> None:
         for setting, value in (
@@ -350,11 +356,10 @@ class ServerSettings:
             ("grace", self.grace_s, _SECONDS_MAX),
             ("drop-pace", self.drop_items_per_s, DROP_ITEMS_PER_S_MAX),
             ("strict-streams", self.strict_streams_s or 0, STRICT_STREAMS_S_MAX),
+            ("blob-threshold", self.blob_threshold_bytes, _BLOB_THRESHOLD_BYTES_MAX),
         ):
             if not 0 <= value <= most:
                 raise SettingError(setting, f"{value} is not within 0 and {most}")
-        if self.drop_items_per_s and self.cell != "dynamodb":
-            raise SettingError("drop-pace", f"it is for tables; the cell {self.cell!r} has none")
 
     def _check_keys(self) -> None:
         if self.kms_key and _KMS_KEY.fullmatch(self.kms_key) is None:
@@ -373,11 +378,10 @@ class ServerSettings:
             raise SettingError("usage-endpoint", "it is for usage in S3: --usage s3://bucket")
 
     def _check_cell(self) -> None:
-        if self.cell not in CELLS:
-            raise SettingError("cell", f"{self.cell!r} is none of {', '.join(CELLS)}")
-        if self.endpoint and self.cell != "dynamodb":
-            what = f"the cell {self.cell!r} has none; did you mean --cell?"
-            raise SettingError("cell-endpoint", what)
+        for field in fields(self) if self.cell != "dynamodb" else ():
+            name = _OF_TABLES.get(field.name)
+            if name and getattr(self, field.name) != field.default:
+                raise SettingError(name, "it is for tables: --cell dynamodb")
         _check_origin("cell-endpoint", self.endpoint)
         named = (("table", "table", self.table), ("cell-name", "cell", self.own_cell))
         for name, kind, value in named:
@@ -460,11 +464,6 @@ class ServerSettings:
         _check_origin("blobs-endpoint", self.blobs_endpoint)
         if self.blobs_endpoint and "://" not in self.blobs:
             raise SettingError("blobs-endpoint", "it is for blobs in S3: --blobs s3://bucket")
-        if not 0 <= self.blob_threshold_bytes <= _BLOB_THRESHOLD_BYTES_MAX:
-            raise SettingError(
-                "blob-threshold",
-                f"{self.blob_threshold_bytes} is not within 0 and {_BLOB_THRESHOLD_BYTES_MAX}",
-            )
 
 
 def read_cache_nodes(text: str) -> tuple[tuple[str, int], ...]:

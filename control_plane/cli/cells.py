@@ -50,7 +50,10 @@ def list_cells(connect: Connect, *, groups: bool) -> None:
 @click.argument("path", metavar="DIRECTORY")
 @click.pass_obj
 def add_cell(connect: Connect, path: str) -> None:
-    """Add a cell in a directory of the server's machine; the manager moves groups to it."""
+    """Add a cell in a directory of the server's machine; the manager moves groups to it.
+
+    A DIRECTORY that does not begin with / lies in the server's --data.
+    """
     answer = or_exit(lambda: connect().tidegate_add_cell(Path=path))
     name = answer["CellName"]
     listed = or_exit(lambda: connect().tidegate_list_cells())
@@ -90,8 +93,7 @@ def drain_cell(connect: Connect, name: str, *, no_wait: bool) -> None:
 def remove_cell(connect: Connect, name: str, *, yes: bool, lose_messages: bool) -> None:
     """Part with a cell that was drained, or that is lost for good; its directory stays."""
     if not yes:
-        found = or_exit(lambda: connect().tidegate_list_cells())
-        for line in _held(found, name):
+        for line in _held(or_exit(lambda: _listed_with(connect, name)), name):
             click.echo(line)
         confirm(f"Remove {name} for good?")
     wanted = {"CellName": name, **({"LoseMessages": True} if lose_messages else {})}
@@ -182,12 +184,18 @@ def _still_to_move(connect: Connect, name: str, group: str) -> str:
 
 def _left_in(connect: Connect, name: str) -> tuple[int, list[str]]:
     """How many groups a cell has, and why they stay. Raises ValueError if there is no such cell."""
-    found = connect().tidegate_list_cells()
-    for cell in found.get("Cells", []):
-        if cell["CellName"] == name:
-            waits = found.get("ManagerWaits", [])
-            return int(cell["Groups"]), [wait for wait in waits if wait.startswith(f"{name} ")]
-    raise ValueError(f"There is no cell {name}.")
+    found = _listed_with(connect, name)
+    groups = {cell["CellName"]: int(cell["Groups"]) for cell in found["Cells"]}
+    waits = found.get("ManagerWaits", [])
+    return groups[name], [wait for wait in waits if wait.startswith(f"{name} ")]
+
+
+def _listed_with(connect: Connect, name: str) -> Mapping[str, Any]:
+    """All cells, and what they have. Raises ValueError if there is no such one."""
+    found: Mapping[str, Any] = connect().tidegate_list_cells()
+    if all(cell["CellName"] != name for cell in found.get("Cells", [])):
+        raise ValueError(f"There is no cell {name}.")
+    return found
 
 
 def _held(found: Mapping[str, Any], name: str) -> Iterator[str]:

@@ -85,6 +85,7 @@ def create_queue(connect: Connect, name: str, given_texts: tuple[str, ...]) -> N
 def delete_queue(connect: Connect, name: str, *, yes: bool) -> None:
     """Delete a queue and all messages in it."""
     if not yes:
+        or_exit(lambda: connect().get_queue_attributes(QueueUrl=name))
         confirm(f"Delete queue {name} and all messages in it?")
     or_exit(lambda: connect().delete_queue(QueueUrl=name))
     click.echo(f"Deleted {name}.")

@@ -134,6 +134,7 @@ def redrive(
 def purge(connect: Connect, name: str, *, yes: bool) -> None:
     """Delete all messages of a queue, also those in flight; the queue stays."""
     if not yes:
+        or_exit(lambda: connect().get_queue_attributes(QueueUrl=name))
         confirm(f"Delete all messages in queue {name}?")
     or_exit(lambda: connect().purge_queue(QueueUrl=name))
     click.echo(f"Purged {name}.")

@@ -199,7 +199,11 @@ def _check(settings: FunctionSettings) -> None:
     _check_as_server("ENDPOINT", endpoint=settings.endpoint)
     _check_as_server("ACCOUNT", account=settings.account)
     _check_as_server("METADATA_CACHE", metadata_cache=settings.metadata_cache)
-    _check_as_server("METADATA_CACHE_LAYOUT", metadata_cache_layout=settings.metadata_cache_layout)
+    _check_as_server(
+        "METADATA_CACHE_LAYOUT",
+        metadata_cache=settings.metadata_cache,
+        metadata_cache_layout=settings.metadata_cache_layout,
+    )
     _check_as_server(
         "METADATA_CACHE_TLS",
         metadata_cache=settings.metadata_cache,

@@ -82,6 +82,13 @@ def test_a_purge_asks_first(queue: Shell) -> None:
     assert queue.run("receive", "orders").exit_code == 3
 
 
+@pytest.mark.parametrize("command", ["purge", "delete"])
+def test_nobody_is_asked_about_a_queue_that_is_not_there(queue: Shell, command: str) -> None:
+    refused = queue.run(command, "none", typed="y\n")
+    assert refused.exit_code == 1
+    assert refused.output.startswith("tidegate: The specified queue does not exist")
+
+
 def test_what_is_not_there_is_said_in_a_line(queue: Shell) -> None:
     for words in (
         ("send", "none", "x"),

@@ -140,6 +140,13 @@ def test_a_cell_is_added(client: FakeClient) -> None:
     assert client.calls == [("add_cell", {"Path": "/disks/4"}), ("list_cells", {})]
 
 
+def test_the_help_says_where_a_relative_directory_is(client: FakeClient) -> None:
+    assert "does not begin with / lies in the server's --data" in " ".join(
+        invoke("cells", "add", "--help").output.split()
+    )
+    assert client.calls == []
+
+
 def test_removal_is_confirmed(client: FakeClient) -> None:
     client.answers["tidegate_list_cells"] = LISTED
     asked = invoke("cells", "remove", "cell-1", answer="n\n").output.splitlines()
@@ -153,6 +160,8 @@ def test_removal_is_confirmed(client: FakeClient) -> None:
     client.answers["tidegate_list_cells"] = {**LISTED, "Cells": lost}
     asked = invoke("cells", "remove", "cell-1", answer="n\n").output.splitlines()
     assert asked[1] == "Messages in what it alone has are lost."
+    missing = invoke("cells", "remove", "cell-9", answer="y\n")
+    assert (missing.exit_code, missing.output) == (1, "tidegate: There is no cell cell-9.\n")
     # The registry is no queue, and one of a queue's two copies may go.
     both = [{**one, "State": "full"} for one in MEMBERS]
     registry = {**WHOLE, "GroupName": "registry", "Members": MEMBERS[:1]}

@@ -183,6 +183,9 @@ class FakeClient:
     def __init__(self) -> None:
         self.deleted: list[str] = []
 
+    def get_queue_attributes(self, **_names: str) -> None:
+        """It is there."""
+
     def delete_queue(self, **names: str) -> None:
         self.deleted.append(names["QueueUrl"])
 
