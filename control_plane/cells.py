@@ -4,16 +4,18 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from control_plane.core.item_field import UnknownItemFormatError
 from control_plane.disk_room import gauges_of
 from control_plane.places.own import Own, read_own
-from control_plane.whose_cell import told_of
+from control_plane.whose_cell import own_in, told_of
 from data_plane.core.circuit_breaker import CircuitState
 from data_plane.embedded.cell import EmbeddedCell
 from data_plane.embedded.copying import CopySource
 from data_plane.embedded.failable import FailableCell
+from data_plane.embedded.peeking import check_store
 from data_plane.embedded.standing import REPLACED_NOTE, is_replaced
 from data_plane.embedded.store import DATA_FILE, CellOpenError
 from data_plane.ports import Cell, CellUnavailableError, Clock
@@ -83,14 +85,8 @@ def log_circuit(name: str, state: CircuitState) -> None:
 
 async def open_embedded_cell(settings: ServerSettings, clock: Clock) -> OpenedCell:
     """The one cell of a directory, in the running event loop. Raises StartError."""
-    path = settings.data / DATA_FILE
     try:
-        if is_replaced(path):
-            raise StartError(
-                f"data: {path} took the place of the file that was served, and lacks what was"
-                " acknowledged last: put that one back, or go on without, which loses it: remove"
-                f" {settings.data / REPLACED_NOTE}"
-            )
+        _check_not_replaced(settings.data)
         cell = EmbeddedCell(settings.data, clock)
     except CellOpenError as error:
         raise StartError(str(error)) from error
@@ -115,6 +111,29 @@ async def open_embedded_cell(settings: ServerSettings, clock: Clock) -> OpenedCe
         look=cell.look_at_file,
         sources=lambda: [CopySource(LOCAL, cell.copying)],
     )
+
+
+def check_embedded_cell(settings: ServerSettings) -> None:
+    """Raise StartError where `open_embedded_cell` would; nothing is changed, or opened."""
+    try:
+        _check_not_replaced(settings.data)
+        check_store(settings.data)
+        own = own_in(settings.data)
+    except CellOpenError as error:
+        raise StartError(str(error)) from error
+    except OSError as error:
+        raise StartError(f"data: cannot use {settings.data}: {error.strerror}") from error
+    if own is not None:
+        raise StartError(f"data: {told_of(settings.data, own)}")
+
+
+def _check_not_replaced(data: Path) -> None:
+    if is_replaced(data / DATA_FILE):
+        raise StartError(
+            f"data: {data / DATA_FILE} took the place of the file that was served, and lacks what"
+            " was acknowledged last: put that one back, or go on without, which loses it: remove"
+            f" {data / REPLACED_NOTE}"
+        )
 
 
 async def _own_of(cell: EmbeddedCell) -> Own | None:

@@ -33,14 +33,19 @@ def prepare_folders(settings: ServerSettings) -> list[str]:
     if settings.cell == "embedded":  # others may need none of it
         # One of several cells that cannot be used begins as failed, and the others serve.
         _check_folder(settings.data)
-        _check_no_backup(settings.data)
-        _check_restored(settings)
-        _check_number(settings)
-        if not settings.begin_anew:
-            _check_data_file(settings)
-            _check_beside(settings)
+        check_data(settings)
     folders = dict.fromkeys((settings.data, *cell_folders(settings)))
     return [line for folder in folders for line in close_to_others(folder)]
+
+
+def check_data(settings: ServerSettings) -> None:
+    """Raise StartError unless this is a directory for this service; nothing is changed."""
+    _check_no_backup(settings.data)
+    _check_restored(settings)
+    _check_number(settings)
+    if not settings.begin_anew:
+        _check_data_file(settings)
+        _check_beside(settings)
 
 
 def cell_folders(settings: ServerSettings) -> Sequence[Path]:

@@ -1,5 +1,6 @@
 """What may keep a server from serving, or cost it what it promises: looked at before it starts."""
 
+import asyncio
 import os
 import resource
 import socket
@@ -9,19 +10,22 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
+from urllib.parse import urlsplit
 
 from cryptography import x509
 
-from control_plane.cells import StartError
+from control_plane.cells import StartError, check_embedded_cell
+from control_plane.data_folder import check_data
+from control_plane.several_opening import check_folders
 from control_plane.tls import check_tls
 from data_plane.core.cell_clock import CellClock, LeftCell
 from data_plane.core.utc import utc_time
 from data_plane.embedded.file_check import FileDamageError
 from data_plane.embedded.left import left_cell
-from data_plane.embedded.store import DATA_FILE
+from data_plane.embedded.store import DATA_FILE, CellInUseError
 from data_plane.ports import Clock
 from data_plane.settings import ServerSettings
-from data_plane.system import running_us
+from data_plane.system import SystemEntropy, running_us
 
 State = Literal["ok", "warning", "error"]
 
@@ -34,9 +38,7 @@ _FOR_OTHERS: Final = 0o077
 _MOUNTS: Final = Path("/proc/self/mountinfo")
 _IN_MEMORY: Final = frozenset({"tmpfs", "ramfs"})
 _UNSUITED: Final = frozenset({"nfs", "nfs4", "cifs", "smb3", "9p", "fuse.sshfs"})
-_MAGIC: Final = b"\xde\xc0\xef\xbe"
-_MAGIC_AT: Final = 16
-"""Of LMDB, behind the header of its first page."""
+_CONNECT_S_MAX: Final = 5.0
 
 
 class Finding(NamedTuple):
@@ -57,7 +59,9 @@ def examine(settings: ServerSettings, clock: Clock) -> Iterator[Finding]:
     if settings.cell == "embedded":
         clocks = partial(machine_clock, clock)
         disk: list[Check] = [directory, writing, file_system, free_space, syncing]
-        checks = [*disk, store, clocks, keys, *checks]
+        checks = [*disk, partial(store, clock), clocks, keys, *checks]
+    elif settings.endpoint:
+        checks = [endpoint, *checks]
     for check in checks:
         yield check(settings)
 
@@ -139,21 +143,38 @@ def syncing(settings: ServerSettings) -> Finding:
     return Finding("fsync", "ok", said)
 
 
-def store(settings: ServerSettings) -> Finding:
-    """What is stored there is a store of this program."""
-    path = settings.data / DATA_FILE
+def store(clock: Clock, settings: ServerSettings) -> Finding:
+    """A start would take what is stored there, or that there is nothing."""
     try:
-        with path.open("rb") as file:
-            head = file.read(_MAGIC_AT + len(_MAGIC))
-    except FileNotFoundError:
-        return Finding("store", "ok", "there is none yet")
+        check_data(settings)
+        if settings.has_several:
+            asyncio.run(check_folders(settings, clock, SystemEntropy()))
+        else:
+            check_embedded_cell(settings)
+    except StartError as error:
+        is_used = isinstance(error.__cause__, CellInUseError)
+        if is_used and port(settings).state == "error":
+            said = f"{settings.data} is in use, and so is the port: by one server, it seems"
+            return Finding("store", "ok", said)
+        remedy = "end the server that has it, or name another --data" if is_used else ""
+        return Finding("store", "error", str(error), remedy)
     except OSError as error:
         remedy = "run as the user whom it belongs to"
-        return Finding("store", "error", f"{path}: {error.strerror}", remedy)
-    if head[_MAGIC_AT:] != _MAGIC:
-        remedy = f"restore a backup, or: tidegate rescue {settings.data} NEW"
-        return Finding("store", "error", f"{path} is damaged, or no store", remedy)
-    return Finding("store", "ok", f"{path} is one")
+        return Finding("store", "error", f"{error.filename}: {error.strerror}", remedy)
+    return Finding("store", "ok", "a start would take what is there")
+
+
+def endpoint(settings: ServerSettings) -> Finding:
+    """Something listens where tables are asked for."""
+    url = urlsplit(settings.endpoint)
+    at = url.hostname or "", url.port or {"http": 80, "https": 443}[url.scheme]
+    try:
+        with socket.create_connection(at, timeout=_CONNECT_S_MAX):
+            pass
+    except OSError as error:
+        said = f"{settings.endpoint} cannot be reached: {error.strerror or error}"
+        return Finding("endpoint", "error", said, "mend --cell-endpoint, or start what serves it")
+    return Finding("endpoint", "ok", f"{settings.endpoint} can be reached")
 
 
 def machine_clock(clock: Clock, settings: ServerSettings) -> Finding:
@@ -183,9 +204,13 @@ def machine_clock(clock: Clock, settings: ServerSettings) -> Finding:
 
 def _left(data: Path) -> LeftCell | None:
     """How the cell was left that was written to last. Raises OSError, FileDamageError."""
-    files = [path for path in (data / DATA_FILE, *data.glob(f"*/{DATA_FILE}")) if path.is_file()]
-    left = [left_cell(path) for path in files]
+    left = [left_cell(path) for path in _data_files(data)]
     return max(left, key=lambda one: (one.present_us, one.eras.version), default=None)
+
+
+def _data_files(data: Path) -> list[Path]:
+    found = (data / DATA_FILE, *data.glob(f"*/{DATA_FILE}"))
+    return [path for path in found if path.is_file() and path.stat().st_size]
 
 
 def keys(settings: ServerSettings) -> Finding:
@@ -194,7 +219,7 @@ def keys(settings: ServerSettings) -> Finding:
     if settings.kms_key:
         return Finding("keys", "ok", "they are in KMS, which was not asked")
     if not path.exists():
-        if (settings.data / DATA_FILE).exists():
+        if _data_files(settings.data):
             remedy = "put it back: without it nothing that is stored can be read"
             return Finding("keys", "error", f"{path} is not there, and a store is", remedy)
         return Finding("keys", "ok", f"the first start makes {path}")

@@ -5,11 +5,8 @@ everything else of the old one, too: master keys, credentials, usage records.
 """
 
 import asyncio
-import fcntl
-import os
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -20,9 +17,16 @@ from control_plane.rescue_counts import Counts, QueueCount
 from data_plane.embedded.encoding import decode_item, encode_key
 from data_plane.embedded.filling import fill
 from data_plane.embedded.pages import PageError
+from data_plane.embedded.peeking import unused
 from data_plane.embedded.salvage import Salvage
 from data_plane.embedded.standing import REPLACED_NOTE
-from data_plane.embedded.store import DATA_FILE, DEATH_NOTE, LOCK_FILE, CellOpenError
+from data_plane.embedded.store import (
+    DATA_FILE,
+    DEATH_NOTE,
+    LOCK_FILE,
+    CellInUseError,
+    CellOpenError,
+)
 from data_plane.keys.file import KIND, KeyFile, KeyFileError
 from data_plane.ports import MasterKeysError
 from data_plane.settings import KEY_FILE
@@ -57,34 +61,17 @@ def rescue(source: Path, target: Path, now_us: int, tell: Callable[[str], None])
     if source.resolve() in (target.resolve(), *target.resolve().parents):
         raise RescueError(f"{target} is in {source}: name a directory elsewhere")
     try:
-        with _unused(source), data.open("rb") as file:
+        with unused(source), data.open("rb") as file:
             salvage = Salvage(file.fileno())
             if wrong := salvage.wrong_format:
                 raise RescueError(f"{source} {wrong}")
             return _rescue(source, target, salvage, Counts(now_us), tell)
+    except CellInUseError as error:
+        raise RescueError(f"{source} is in use by another process: stop its server") from error
     except (CellOpenError, PageError) as error:
         raise RescueError(str(error)) from error
     except OSError as error:
         raise RescueError(f"{error.filename or source}: {error.strerror}") from error
-
-
-@contextmanager
-def _unused(source: Path) -> Iterator[None]:
-    """Hold the locks that a server would. Raises RescueError where one does."""
-    with ExitStack() as stack:
-        for name in (LOCK_FILE, DATA_FILE):
-            try:
-                fd = os.open(source / name, os.O_RDONLY | os.O_CLOEXEC)
-            except FileNotFoundError:
-                continue
-            stack.callback(os.close, fd)
-            try:
-                fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise RescueError(
-                    f"{source} is in use by another process: stop its server"
-                ) from None
-        yield
 
 
 def _rescue(

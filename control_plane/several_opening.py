@@ -1,8 +1,8 @@
 """Opens the several cells that the settings name, and finds out where the registry lies."""
 
 import logging
-from collections.abc import Iterable, Mapping
-from contextlib import nullcontext
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
@@ -15,7 +15,14 @@ from control_plane.core.queue_lifecycle import FIFO_SUFFIX
 from control_plane.manifest import ManifestFile, check_not_copied, read_manifest
 from control_plane.places.beating import QueueName, Served
 from control_plane.places.items import REMOVED
-from control_plane.places.own import KnownService, Own, OwnPlacement, read_own
+from control_plane.places.own import (
+    OWN,
+    KnownService,
+    Own,
+    OwnPlacement,
+    decode_own,
+    read_own,
+)
 from control_plane.places.report import CellCommandError
 from control_plane.places.starting import (
     MANIFEST,
@@ -30,12 +37,16 @@ from control_plane.several_cells import Opened, SeveralCells
 from control_plane.together import Together
 from control_plane.whose_cell import own_in, told_of, why_no_cell
 from data_plane.core.cell_clock import CellClock
-from data_plane.embedded.store import DATA_FILE, CellInUseError
+from data_plane.embedded.file_check import FileDamageError
+from data_plane.embedded.peeking import check_store, has_items, peek
+from data_plane.embedded.store import DATA_FILE, CellInUseError, CellOpenError
 from data_plane.http.metrics import QueueTotals
 from data_plane.ports import CellUnavailableError, Clock, Entropy
 from data_plane.runtime.event_loop import EventLoopWaits
 from data_plane.settings import ServerSettings
 from data_plane.stored.bodies import BodyStore
+
+_NEEDS_ALL: Final = "cells: a new service needs all of its cells"
 
 LOG: Final = logging.getLogger(__name__)
 
@@ -104,36 +115,54 @@ async def open_several(settings: ServerSettings, clock: Clock, entropy: Entropy)
 
 async def open_folders(settings: ServerSettings, clock: Clock, entropy: Entropy) -> SeveralCells:
     """The embedded ones. Raises StartError."""
-    _check_data(settings.data)
-    folders = Folders(settings.data, clock)
-    manifest = read_manifest(settings.data)
-    if not settings.cell_folders:
-        check_not_copied(settings.data, manifest)
-    start = _Start(settings, folders, clock, entropy, manifest)
-    _check_new(start)
+    start = _start(settings, clock, entropy)
     try:
-        folders.lock()
-        with clock.opening() if isinstance(clock, CellClock) else nullcontext():
-            await _look(start)
-        return await _begin(start)
-    except (StartRefusedError, UnknownItemFormatError) as error:
-        await start.refuse()
-        raise StartError(f"cells: {error}") from error
-    except CellUnavailableError as error:
-        await start.refuse()
-        raise StartError(f"cells: the registry does not answer: {error}") from error
-    except CellInUseError as error:
-        await start.refuse()
-        raise StartError(str(error)) from error
-    except CellCommandError as error:
-        await start.refuse()
-        raise StartError(f"cells: {error}") from error
-    except OSError as error:
-        await start.refuse()
-        raise StartError(f"cells: cannot use {error.filename}: {error.strerror}") from error
+        with _told():
+            start.folders.lock()
+            with clock.opening() if isinstance(clock, CellClock) else nullcontext():
+                await _look(start, _look_at)
+            return await _begin(start)
     except BaseException:
         await start.refuse()
         raise
+
+
+async def check_folders(settings: ServerSettings, clock: Clock, entropy: Entropy) -> None:
+    """Raise StartError where `open_folders` would; nothing is changed, or opened."""
+    start = _start(settings, clock, entropy)
+    with _told():
+        start.folders.lock()
+        start.folders.unlock()
+        await _look(start, _peek_at)
+        if _plan(start).known is None:
+            new = [start.looked[path] for path in _new_paths(start).values()]
+            if reasons := [one.reason for one in new if one.reason]:
+                raise StartError("; ".join([_NEEDS_ALL, *reasons]))
+
+
+def _start(settings: ServerSettings, clock: Clock, entropy: Entropy) -> _Start:
+    _check_data(settings.data)
+    manifest = read_manifest(settings.data)
+    if not settings.cell_folders:
+        check_not_copied(settings.data, manifest)
+    start = _Start(settings, Folders(settings.data, clock), clock, entropy, manifest)
+    _check_new(start)
+    return start
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """Make a StartError of what refuses a start."""
+    try:
+        yield
+    except (StartRefusedError, UnknownItemFormatError, CellCommandError) as error:
+        raise StartError(f"cells: {error}") from error
+    except CellUnavailableError as error:
+        raise StartError(f"cells: the registry does not answer: {error}") from error
+    except CellInUseError as error:
+        raise StartError(str(error)) from error
+    except OSError as error:
+        raise StartError(f"cells: cannot use {error.filename}: {error.strerror}") from error
 
 
 def _check_data(data: Path) -> None:
@@ -168,7 +197,7 @@ def _wanted(settings: ServerSettings, folders: Folders) -> list[str]:
     return [NEW_FOLDER.format(number=number) for number in range(1, settings.cells + 1)]
 
 
-async def _look(start: _Start) -> None:
+async def _look(start: _Start, look_at: Callable[[Folders, str], Awaitable[_Looked]]) -> None:
     """Look at the directories that are named and known, and judge them."""
     settings, folders, manifest = start.settings, start.folders, start.manifest
     wanted = _wanted(settings, folders)
@@ -184,7 +213,7 @@ async def _look(start: _Start) -> None:
         path = waiting.pop(0)
         if path in start.looked:
             continue
-        looked = start.looked[path] = await _look_at(folders, path)
+        looked = start.looked[path] = await look_at(folders, path)
         known = looked.own.known if looked.own is not None else None
         if known is None or settings.cell_folders:
             continue
@@ -234,6 +263,27 @@ async def _look_at(folders: Folders, path: str) -> _Looked:
         return _Looked(folder, None, str(error))
 
 
+async def _peek_at(folders: Folders, path: str) -> _Looked:
+    """As `_look_at`, and nothing is opened. Raises CellInUseError, UnknownItemFormatError."""
+    if not folders.has_data(path):
+        return _Looked(is_missing=folders.is_missing(path))
+    if folders.is_replaced(path):
+        return _Looked(is_replaced=True)
+    directory = folders.data / Path(path)
+    try:
+        check_store(directory)
+        item = peek(directory, OWN)
+        has_other = item is None and has_items(directory)
+    except CellInUseError:
+        raise
+    except (CellOpenError, FileDamageError) as error:
+        return _Looked(reason=str(error))
+    except OSError as error:
+        return _Looked(reason=f"cannot use {directory}: {error.strerror}")
+    own = None if item is None else _as_seen_from(folders, decode_own(item))
+    return _Looked(own=own, has_other=has_other)
+
+
 def _as_seen_from(folders: Folders, own: Own | None) -> Own | None:
     """What a cell says, each directory by one name: another data directory may have served it."""
     if own is None:
@@ -244,16 +294,8 @@ def _as_seen_from(folders: Folders, own: Own | None) -> Own | None:
 
 async def _begin(start: _Start) -> SeveralCells:
     """Start with what was found. Raises StartRefusedError, StartError, and as cells do."""
-    verdict, settings = start.verdict, start.settings
-    gives_up = settings.cells_given_up
-    said = [one.own.known for one in start.looked.values() if one.own is not None]
-    plan = plan_start(
-        verdict,
-        [start.manifest, *said] if start.manifest is not None else said,
-        has_manifest=start.manifest is not None,
-        gives_up=gives_up,
-        begins_anew=settings.begin_anew,
-    )
+    gives_up = start.settings.cells_given_up
+    plan = _plan(start)
     if plan.known is None:
         return await _begin_new(start)
     await _tell(start)
@@ -274,6 +316,18 @@ async def _begin(start: _Start) -> SeveralCells:
     return several
 
 
+def _plan(start: _Start) -> Plan:
+    """Raises StartRefusedError."""
+    said = [one.own.known for one in start.looked.values() if one.own is not None]
+    return plan_start(
+        start.verdict,
+        [start.manifest, *said] if start.manifest is not None else said,
+        has_manifest=start.manifest is not None,
+        gives_up=start.settings.cells_given_up,
+        begins_anew=start.settings.begin_anew,
+    )
+
+
 async def _refill(several: SeveralCells, one: Judged) -> None:
     try:
         await several.give_up_lost(one.name)
@@ -287,13 +341,7 @@ async def _refill(several: SeveralCells, one: Judged) -> None:
 
 async def _begin_new(start: _Start) -> SeveralCells:
     """A new service, in the directories that the settings name. Raises StartError."""
-    paths = {
-        f"cell-{number}": path
-        for number, path in enumerate(_wanted(start.settings, start.folders), start=1)
-    }
-    others = [path for path in paths.values() if start.looked[path].has_other]
-    if others:
-        raise StartError(f"cells: {others[0]} is the one cell of a service; name another directory")
+    paths = _new_paths(start)
     await start.close()
     start.looked.clear()
     for name, path in paths.items():
@@ -302,10 +350,19 @@ async def _begin_new(start: _Start) -> SeveralCells:
         start.opened.add(start.folders.open(name, path), path)
     reasons = [one.reason for one in start.opened.folders.values() if one.reason]
     if reasons:
-        raise StartError("; ".join(["cells: a new service needs all of its cells", *reasons]))
+        raise StartError("; ".join([_NEEDS_ALL, *reasons]))
     several = start.several(await begin(start.ground(), paths))
     await several.make_missing()
     return several
+
+
+def _new_paths(start: _Start) -> dict[str, str]:
+    """Where the cells of a new service are to be. Raises StartError."""
+    wanted = _wanted(start.settings, start.folders)
+    others = [path for path in wanted if start.looked[path].has_other]
+    if others:
+        raise StartError(f"cells: {others[0]} is the one cell of a service; name another directory")
+    return {f"cell-{number}": path for number, path in enumerate(wanted, start=1)}
 
 
 async def _tell(start: _Start) -> None:

@@ -3,6 +3,7 @@
 import json
 import sys
 from collections.abc import Callable
+from dataclasses import fields
 from typing import Any, Final
 
 import click
@@ -13,16 +14,11 @@ from data_plane.settings import ServerSettings, SettingError
 from data_plane.system import SystemClock
 
 _WRONG_VALUE: Final = 2
-_NAMES: Final = frozenset(
-    {
-        *("host", "port", "data", "cell", "table", "master_keys", "kms_key"),
-        *("tls_certificate", "tls_key"),
-    }
-)
+_NAMES: Final = frozenset(field.name for field in fields(ServerSettings))
 
 
 def _settings_of_serve(command: Callable[..., None]) -> Callable[..., None]:
-    """The options of `tidegate serve` that are looked at, with their variables."""
+    """The options of `tidegate serve`, with their variables."""
     command.__click_params__ = [  # type: ignore[attr-defined]
         option for option in reversed(serve.params) if option.name in _NAMES
     ]
@@ -35,9 +31,10 @@ def _settings_of_serve(command: Callable[..., None]) -> Callable[..., None]:
 def doctor(*, as_json: bool, **options: Any) -> None:
     """Look at directory, disk, store, clock, keys, port, limits and certificate of a server.
 
-    It takes the options and variables of `tidegate serve`, and changes nothing. Run it as the
-    server's user while no server runs: else the port is its own. What is on DynamoDB or in KMS is
-    not looked at. Code 1: something is in the way; warnings are none.
+    It takes the options and variables of `tidegate serve`, and changes nothing. What is stored is
+    looked at as a start does. Run it as the server's user while no server runs: else the port is
+    its own. What is on DynamoDB or in KMS is not looked at, but whether --cell-endpoint can be
+    reached. Code 1: something is in the way; warnings are none.
     """
     try:
         settings = ServerSettings(**options)

@@ -7,6 +7,8 @@ the rest usable: they are told, and answered as damaged.
 
 import os
 from bisect import bisect_right
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -88,6 +90,20 @@ def newest_commit(pages: Pages) -> Meta:
     if pages.size_bytes < end_bytes:
         raise PageError(f"it was cut to {pages.size_bytes} bytes, of {end_bytes} at least")
     return newest
+
+
+@contextmanager
+def last_commit(path: Path) -> Iterator[tuple["Descents", Meta]]:
+    """Ways into the last commit of a file, read without LMDB. Raises FileDamageError, OSError."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        pages = Pages(fd)
+        meta = newest_commit(pages)
+        yield Descents(pages, meta), meta
+    except PageError as error:
+        raise FileDamageError(str(error)) from error
+    finally:
+        os.close(fd)
 
 
 def _check(pages: Pages, damaged: DamagedItems, *, whole: bool) -> None:

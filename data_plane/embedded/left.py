@@ -1,6 +1,5 @@
 """How a cell was left, from a file that nobody has open: nothing in it is changed."""
 
-import os
 from pathlib import Path
 
 import msgspec
@@ -8,21 +7,15 @@ import msgspec
 from data_plane.core.cell_clock import LeftCell
 from data_plane.core.eras import eras_from
 from data_plane.embedded.encoding import ERAS_KEY, PRESENT_KEY
-from data_plane.embedded.file_check import Descents, FileDamageError, newest_commit
-from data_plane.embedded.pages import PageError, Pages
+from data_plane.embedded.file_check import FileDamageError, last_commit
 
 
 def left_cell(path: Path) -> LeftCell:
     """The present and the eras of a data file. Raises FileDamageError, OSError."""
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    with last_commit(path) as (ways, meta):
+        present, eras = (ways.find(meta.main, key) for key in (PRESENT_KEY, ERAS_KEY))
+    present_us = int.from_bytes(present.value if present is not None else b"", "big")
     try:
-        pages = Pages(fd)
-        meta = newest_commit(pages)
-        descents = Descents(pages, meta)
-        present, eras = (descents.find(meta.main, key) for key in (PRESENT_KEY, ERAS_KEY))
-        present_us = int.from_bytes(present.value if present is not None else b"", "big")
         return LeftCell(present_us, eras_from(eras.value if eras is not None else b""), str(path))
-    except (PageError, msgspec.DecodeError) as error:
+    except msgspec.DecodeError as error:
         raise FileDamageError(str(error)) from error
-    finally:
-        os.close(fd)

@@ -125,17 +125,10 @@ class Store:
             try:
                 check_file(path, self.damaged, whole=died)
             except FileDamageError as error:
-                raise CellOpenError(self._told(error)) from error
+                raise CellOpenError(told_of_damage(self._directory, error)) from error
         if died:
             LOG.warning("a process died with %s open; all of its pages are whole", path)
             note.unlink()
-
-    def _told(self, error: FileDamageError) -> str:
-        path = self._directory / DATA_FILE
-        return (
-            f"data: {path} is damaged: {error}; restore a backup, or write what is whole into a new"
-            f" directory: tidegate rescue {self._directory} NEW"
-        )
 
     def _open(self) -> None:
         path = self._directory / DATA_FILE
@@ -148,7 +141,7 @@ class Store:
             self._sync_names(is_new=is_new)
             self._open_environment(fd)
         except FileDamageError as error:
-            raise CellOpenError(self._told(error)) from error
+            raise CellOpenError(told_of_damage(self._directory, error)) from error
         except lmdb.Error as error:
             if is_new:
                 path.unlink()  # half of a new file would be taken for a damaged one
@@ -259,7 +252,7 @@ class Store:
         try:
             self._check.step(self.snapshot.id(), leaf_pages)
         except FileDamageError as error:
-            raise CellOpenError(self._told(error)) from error
+            raise CellOpenError(told_of_damage(self._directory, error)) from error
 
     def _is_damaged(self, key: bytes) -> bool:
         stored = self.snapshot.get(key)
@@ -403,6 +396,14 @@ def _keep_from_children(file_fd: int) -> None:
                 os.set_inheritable(fd, False)  # noqa: FBT003 - the function's own way
         except OSError:
             continue  # it is none
+
+
+def told_of_damage(directory: Path, error: FileDamageError) -> str:
+    """What helps where a data file is damaged, in a line."""
+    return (
+        f"data: {directory / DATA_FILE} is damaged: {error}; restore a backup, or write what is"
+        f" whole into a new directory: tidegate rescue {directory} NEW"
+    )
 
 
 def _lock(path: Path) -> int:

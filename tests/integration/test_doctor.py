@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import resource
+import shutil
 import socket
 from collections.abc import Callable
 from pathlib import Path
@@ -17,14 +18,16 @@ from control_plane.cli.main import tidegate
 from control_plane.doctor import Finding, examine, kind_of
 from data_plane.core.cell_clock import CellClock
 from data_plane.embedded.cell import EmbeddedCell
+from data_plane.embedded.encoding import FORMAT_KEY
+from data_plane.embedded.store import Store, StoreSizes
 from data_plane.ports import Key
 from data_plane.settings import ServerSettings
 from data_plane.system import SystemClock, running_us
 from tests.integration.certificates import make_certificates
 from tests.ports import free_port
+from tests.unit.control_plane.starting import nothing, play
 
 Plant = Callable[[Path, pytest.MonkeyPatch], dict[str, Any]]
-STORE = bytes(16) + b"\xde\xc0\xef\xbe" + bytes(100)
 
 
 @pytest.fixture
@@ -32,7 +35,7 @@ def data(tmp_path: Path) -> Path:
     """A directory in which nothing is wrong."""
     made = tmp_path / "data"
     made.mkdir(mode=0o700)
-    (made / "data.mdb").write_bytes(STORE)
+    write(made, Hours(0))
     (tmp_path / "master.keys").touch(mode=0o600)
     return made
 
@@ -111,9 +114,89 @@ def damaged(data: Path, _patch: pytest.MonkeyPatch) -> dict[str, Any]:
     return {}
 
 
+def zeroed_pages(data: Path, _patch: pytest.MonkeyPatch) -> dict[str, Any]:
+    with (data / "data.mdb").open("r+b") as file:
+        size_bytes = file.seek(0, os.SEEK_END)
+        file.seek(8192)
+        file.write(bytes(size_bytes - 8192))
+    return {}
+
+
+def of_another_format(data: Path, _patch: pytest.MonkeyPatch) -> dict[str, Any]:
+    opened = Store(data, StoreSizes())
+    transaction, _room = opened.begin()
+    transaction.put(FORMAT_KEY, b"tidegate cell 3")
+    transaction.commit()
+    opened.close()
+    return {}
+
+
+def in_use(data: Path, patch: pytest.MonkeyPatch) -> dict[str, Any]:
+    patch.setattr(doctor, "_held", Store(data, StoreSizes()), raising=False)
+    return {}
+
+
+def backup(data: Path, _patch: pytest.MonkeyPatch) -> dict[str, Any]:
+    (data / "data.mdb").rename(data / "local.cell")
+    (data / "manifest.json").write_text("{}")
+    return {}
+
+
+def lost_store(data: Path, _patch: pytest.MonkeyPatch) -> dict[str, Any]:
+    (data / "data.mdb").unlink()
+    (data / "credentials").touch()
+    return {}
+
+
+def several(data: Path, *lost: str) -> None:
+    shutil.rmtree(data)
+    play(data, nothing)
+    for name in lost:
+        shutil.rmtree(data / name)
+
+
+def uncounted(data: Path, _patch: pytest.MonkeyPatch) -> dict[str, Any]:
+    several(data)
+    return {}
+
+
+def counted(data: Path, _patch: pytest.MonkeyPatch) -> dict[str, Any]:
+    several(data, "cell-2")
+    return {"cells": 1, "data": data / "cell-1"}
+
+
+def lost_cells(data: Path, _patch: pytest.MonkeyPatch) -> dict[str, Any]:
+    several(data, "cell-1", "cell-2", "cell-3")
+    return {"cells": 3}
+
+
+def no_new_cell(data: Path, patch: pytest.MonkeyPatch) -> dict[str, Any]:
+    (data / "data.mdb").unlink()
+    for name in ("cell-1", "cell-9"):
+        (data / name).mkdir()
+        damaged(data / name, patch)
+    return {"cells": 2}
+
+
+def most_lost(data: Path, patch: pytest.MonkeyPatch) -> dict[str, Any]:
+    several(data)
+    for name in ("cell-1", "cell-3"):
+        damaged(data / name, patch)
+    return {"cells": 3}
+
+
+def nobody_there(_data: Path, _patch: pytest.MonkeyPatch) -> dict[str, Any]:
+    return {"cell": "dynamodb", "endpoint": f"http://127.0.0.1:{free_port()}"}
+
+
 def lost_keys(data: Path, _patch: pytest.MonkeyPatch) -> dict[str, Any]:
     (data.parent / "master.keys").unlink()
     return {}
+
+
+def lost_keys_of_several(data: Path, patch: pytest.MonkeyPatch) -> dict[str, Any]:
+    several(data)
+    return {"cells": 3, **lost_keys(data, patch)}
 
 
 def open_keys(data: Path, _patch: pytest.MonkeyPatch) -> dict[str, Any]:
@@ -157,8 +240,20 @@ def old_certificate(data: Path, _patch: pytest.MonkeyPatch) -> dict[str, Any]:
         (kind("overlay"), "file system", "warning", "own layer", "volume"),
         (full, "free space", "warning", "MiB are free", "another disk"),
         (slow, "fsync", "warning", "after 200.0 ms", "faster fsync"),
-        (damaged, "store", "error", "is damaged", "tidegate rescue"),
+        (damaged, "store", "error", "is damaged: page 0: it is cut off; restore a backup", ""),
+        (zeroed_pages, "store", "error", "is damaged: page ", ""),
+        (of_another_format, "store", "error", "holds 'tidegate cell 3'; this program", ""),
+        (in_use, "store", "error", "is in use by another process", "another --data"),
+        (backup, "store", "error", "is a backup: tidegate restore", ""),
+        (lost_store, "store", "error", "has credentials, but no data.mdb", ""),
+        (uncounted, "store", "error", "has 3 cells: --cells 3", ""),
+        (counted, "store", "error", "is cell-1 of a service of 3 cells", ""),
+        (lost_cells, "store", "error", "no cell of this service can be read", ""),
+        (most_lost, "store", "error", "1 of 3 cells can be read", ""),
+        (no_new_cell, "store", "error", "a new service needs all of its cells; data: ", ""),
+        (nobody_there, "endpoint", "error", "cannot be reached: Connection refused", "start"),
         (lost_keys, "keys", "error", "is not there, and a store is", "put it back"),
+        (lost_keys_of_several, "keys", "error", "is not there, and a store is", "put it back"),
         (open_keys, "keys", "error", "others may use", "chmod 600"),
         (keys_beside, "keys", "warning", "beside what it opens", "elsewhere"),
         (few_files, "open files", "warning", "1024 at most", "LimitNOFILE"),
@@ -186,6 +281,37 @@ def test_a_planted_fault_is_named_with_its_remedy(  # noqa: PLR0913, PLR0917 - a
     assert remedy in named[0].remedy
 
 
+def contents(data: Path) -> dict[str, tuple[int, bytes]]:
+    files = [path for path in data.rglob("*") if path.is_file()]
+    return {str(path): (path.stat().st_mtime_ns, path.read_bytes()) for path in files}
+
+
+@pytest.mark.parametrize("lost", [(), ("cell-2",)], ids=["whole", "one is lost"])
+def test_several_cells_are_looked_at_and_left_as_they_are(
+    data: Path, monkeypatch: pytest.MonkeyPatch, lost: tuple[str, ...]
+) -> None:
+    healthy(monkeypatch)
+    several(data, *lost)
+    (data / "cell-1" / "died").touch()
+    before = contents(data)
+    found = [one.said for one in examined(data, cells=3) if one.check == "store"]
+    assert found == ["a start would take what is there"]
+    assert contents(data) == before
+    play(data, nothing)
+
+
+def test_a_store_that_the_server_on_this_port_uses_is_no_fault(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    healthy(monkeypatch)
+    in_use(data, monkeypatch)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        found = examined(data, port=taken.getsockname()[1])
+    assert [one.check for one in found if one.state != "ok"] == ["port"]
+    (told,) = [one.said for one in found if one.check == "store"]
+    assert told == f"{data} is in use, and so is the port: by one server, it seems"
+
+
 def test_the_command_ends_with_1_where_something_is_in_the_way(data: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
@@ -196,7 +322,8 @@ def test_the_command_ends_with_1_where_something_is_in_the_way(data: Path) -> No
     assert finding["state"] == "error"
     assert f"sport = :{port}" in finding["remedy"]
     assert CliRunner().invoke(tidegate, ["doctor", "--account", "1"]).exit_code == 2
-    assert sorted(path.name for path in data.iterdir()) == ["data.mdb"], "nothing is changed"
+    names = sorted(path.name for path in data.iterdir())
+    assert names == ["data.mdb", "lock"], "nothing is changed"
 
 
 def test_warnings_are_told_and_are_no_failure(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
