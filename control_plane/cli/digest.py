@@ -91,6 +91,7 @@ def add(  # noqa: PLR0913 - one for each option
 
     Where none of the options about objects is given, those of the digest before hold.
     """
+    _check_there(place)
     last = hour(SystemClock().now_us() // 1_000_000 - _HOUR_S)
     try:
         added = add_digest(
@@ -107,6 +108,11 @@ def add(  # noqa: PLR0913 - one for each option
     objects = counted(len(added.objects) + len(added.versions), "object")
     click.echo(f"digest {added.number} of {added.hour}: {objects}")
     click.echo(f"head: {added.hash}")
+
+
+def _check_there(place: str) -> None:
+    if is_missing(place):
+        raise click.UsageError(f"there is no folder {place}")
 
 
 def _rules(
@@ -151,8 +157,7 @@ def verify(  # noqa: PLR0913 - one for each option
     something is not, 2 where something could not be looked at. glue_jobs/verifier does the same
     with Python alone.
     """
-    if is_missing(place):
-        raise click.UsageError(f"there is no folder {place}")
+    _check_there(place)
     present = as_of or hour(SystemClock().now_us() // 1_000_000)
     if not is_hour(present):
         raise click.UsageError(f"--as-of: {present!r} is not of the form YYYY-MM-DDTHH")

@@ -96,6 +96,14 @@ def test_no_digest_is_of_an_hour_that_is_not_over(tmp_path: Path) -> None:
     assert "2999-01-01T00 is not over: 2" in refused.output
 
 
+def test_no_chain_begins_in_a_folder_that_is_not_there(tmp_path: Path) -> None:
+    mistyped = tmp_path / "usgae"
+    for command in ("add", "verify"):
+        refused = _tidegate("digest", command, str(mistyped))
+        assert (refused.exit_code, mistyped.exists()) == (2, False), command
+        assert f"there is no folder {mistyped}" in refused.output
+
+
 def test_what_is_newer_than_all_digests_is_allowed_where_it_is_said(tmp_path: Path) -> None:
     assert _tidegate("digest", "add", str(tmp_path)).exit_code == 0
     (tmp_path / "new").write_text("")
