@@ -31,9 +31,9 @@ from glue_jobs.exports import (
     gaps_between,
     observations,
 )
-from glue_jobs.ledger import Ledger, by_ledger, ledger_of
+from glue_jobs.ledger import Ledger, by_ledger, ledger_of, without_usage
 from glue_jobs.lost_executors import begun_again
-from glue_jobs.places import Place, place_of
+from glue_jobs.places import Place, is_missing, place_of
 from glue_jobs.plural import counted
 from glue_jobs.progress import SILENT, Progress
 from glue_jobs.session import LITTLE_BYTES, open_session
@@ -146,7 +146,7 @@ def audit(
         "from_minute": window.from_minute,
         "exports": [[its.name, its.as_of_us, its.is_full] for its in exports],
         "has_ledger": ledger is not None,
-        "told": [asdict(its) for its in _told(usage, ledger, gaps)],
+        "told": _told(usage, ledger, items, gaps),
         "conservation": _rows(counted),
         "metered": _rows(compared.drop(*conservation.SURELY)),
         "findings": _rows(findings.orderBy(*conservation.FINDING).limit(FINDINGS_MAX)),
@@ -155,9 +155,12 @@ def audit(
     }
 
 
-def _told(usage: Usage, ledger: Ledger | None, gaps: Sequence[str]) -> list[Told]:
-    late = [Told("export_gap", 1, gap) for gap in gaps]
-    return [*usage.told, *late, *(ledger.told if ledger is not None else ())]
+def _told(
+    usage: Usage, ledger: Ledger | None, items: DataFrame, gaps: Sequence[str]
+) -> list[dict[str, Any]]:
+    told = [*usage.told, *(Told("export_gap", 1, gap) for gap in gaps)]
+    told += ledger.told if ledger is not None else ()
+    return [asdict(its) for its in (*told, *without_usage(items, usage))]
 
 
 def _by_usage(
@@ -264,6 +267,8 @@ def main(argv: Sequence[str]) -> int:
     """Audit; the exit code is 1 where something should not be so, 2 where nothing was read."""
     try:
         options = read(ARGUMENTS, argv)
+        if options["usage"] and is_missing(options["usage"]):
+            raise JobError(f"usage: there is no folder {options['usage']}; '' compares nothing")
         size_bytes = sum(found.bytes for found in place_of(options["exports"]).list(""))
         progress = Progress("audit", _say)
         progress.step("starting Spark")

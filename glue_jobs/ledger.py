@@ -102,6 +102,14 @@ def ledger_of(items: DataFrame, seen: DataFrame, usage: Usage) -> Ledger | None:
     )
 
 
+def without_usage(items: DataFrame, usage: Usage) -> list[Told]:
+    """The note that a ledger, which may have become no record yet, was compared with no usage."""
+    its = items.where(f.col("partition").isin("L|", "M|ledger"))
+    if usage.runs or not its.head(1):
+        return []
+    return [Told("no_usage", 1, "no usage was read: nothing was compared with it")]
+
+
 def ledger_rows(items: DataFrame) -> DataFrame:
     """Rows of the ledger that are not usage records yet: those of the last export that has it."""
     recorded = _recorded_to(items)

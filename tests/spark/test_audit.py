@@ -446,6 +446,15 @@ def test_exports_of_several_tables_are_not_mixed(tmp_path: Path) -> None:
     assert audit.main(arguments) == 2
 
 
+def test_usage_that_is_not_there_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_export(tmp_path / "exports", [], T0_US)
+    arguments = [f"--{name}={tmp_path / name}" for name in ("exports", "usage", "out")]
+    assert audit.main(arguments) == 2
+    assert f"audit: usage: there is no folder {tmp_path / 'usage'}" in capsys.readouterr().err
+
+
 def test_what_no_export_covers_is_told(tmp_path: Path) -> None:
     hour_us, day_us = 60 * MINUTE_US, 24 * 60 * MINUTE_US
     cell = whole_cell().lines()

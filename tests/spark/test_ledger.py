@@ -78,3 +78,15 @@ def test_a_row_or_record_that_says_something_else_than_what_was_stored_is_named(
     assert told["removed-bytes"].endswith("bytes: 20 as stored, and by traces alone messages: 2")
     assert "SendMessage: rows have more than the records of them: requests: 2 (2)" in told["row"]
     assert "units: 4, bytes: 20 by the ledger" in told["record"]
+
+
+def test_a_ledger_that_is_compared_with_no_usage_is_noted(
+    session: SparkSession, tmp_path: Path
+) -> None:
+    cell = Cell()
+    cell.queue("orders", "0" * 16)
+    cell.segment("0" * 16, block(0), 0, 2, T0_US)
+    cell.ledger(M0, "orders", "0" * 16, 2)
+    write_export(tmp_path / "exports", cell.lines(), END_US)
+    (found,) = run(session, tmp_path)["findings"]
+    assert (found["kind"], found["severity"]) == ("no_usage", "note")
