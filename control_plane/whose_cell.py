@@ -54,7 +54,7 @@ def service_above(data: Path) -> Path | None:
     None: there is none.
     """
     around = data.resolve().parents
-    by_manifest = (folder for folder in around if _manifest_in(folder) is not None)
+    by_manifest = (folder for folder in around if manifest_in(folder) is not None)
     by_data = (folder for folder in around if _has_data(folder))
     return next(by_manifest, None) or next(by_data, None)
 
@@ -88,7 +88,7 @@ def _why_somebody_elses(folder: Path, data: Path) -> str:
 
 def _data_by_manifest(folder: Path, own: Own) -> Path | None:
     for above in folder.resolve().parents:
-        known = _manifest_in(above)
+        known = manifest_in(above)
         if known is not None and known.service == own.known.service:
             return above
     return None
@@ -102,7 +102,7 @@ def _data_by_path(folder: Path, own: Own) -> Path | None:
     return folder.resolve().parents[len(path.parts) - 1]
 
 
-def _manifest_in(folder: Path) -> KnownService | None:
+def manifest_in(folder: Path) -> KnownService | None:
     """What a service's manifest says; None: there is none, or not one that can be read."""
     try:
         return decode_manifest((folder / MANIFEST).read_text(encoding="utf-8"))

@@ -18,6 +18,7 @@ import msgspec
 from control_plane.backup.source import BackupError
 from control_plane.backup.stream import END, FORMAT, HEAD, End, Head, Record
 from control_plane.export.layout import iso_time
+from control_plane.whose_cell import manifest_in
 from data_plane import VERSION
 from data_plane.embedded.copying import END as LAST
 from data_plane.embedded.copying import CopyCutOffError, CopyEnd, Frame, read_frames
@@ -63,6 +64,14 @@ class Contents(msgspec.Struct, frozen=True):
     def size_bytes(self) -> int:
         """Of all cells."""
         return sum(cell.size_bytes for cell in self.cells)
+
+
+class _Format(msgspec.Struct, frozen=True):
+    format: str
+
+
+class _AnyManifest(msgspec.Struct, frozen=True):
+    contents: _Format
 
 
 class _Manifest(msgspec.Struct, frozen=True):
@@ -193,7 +202,11 @@ def _digest_of(contents: Contents) -> str:
 def read_manifest(folder: Path) -> Contents:
     """What a backup has. Raises BackupError where it is none, or not a whole one."""
     try:
-        manifest = msgspec.json.decode((folder / MANIFEST).read_bytes(), type=_Manifest)
+        written = (folder / MANIFEST).read_bytes()
+        found = msgspec.json.decode(written, type=_AnyManifest).contents.format
+        if found != FORMAT:
+            raise BackupError(f"{folder} holds {found!r}; this program reads {FORMAT!r}")
+        manifest = msgspec.json.decode(written, type=_Manifest)
     except (FileNotFoundError, NotADirectoryError):
         raise BackupError(
             f"{folder} has no {MANIFEST}: it is no backup, or one that was cut off"
@@ -201,10 +214,10 @@ def read_manifest(folder: Path) -> Contents:
     except OSError as error:
         raise BackupError(f"{folder / MANIFEST}: {error.strerror}") from error
     except msgspec.MsgspecError as error:
+        if manifest_in(folder) is not None:
+            raise BackupError(f"{folder} is a service, not a backup") from None
         raise BackupError(f"{folder / MANIFEST} is damaged: {error}") from error
     contents = manifest.contents
-    if contents.format != FORMAT:
-        raise BackupError(f"{folder} holds {contents.format!r}; this program reads {FORMAT!r}")
     if _digest_of(contents) != manifest.sha256:
         raise BackupError(f"{folder / MANIFEST} is damaged: its checksum is another")
     return contents

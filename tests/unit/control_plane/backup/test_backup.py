@@ -224,6 +224,17 @@ def test_what_is_not_whole_is_not_restored(
     assert not (tmp_path / "new").exists()
 
 
+def test_a_service_and_a_backup_of_another_format_are_not_called_damaged(
+    tmp_path: Path, made: Path
+) -> None:
+    (made / MANIFEST).write_text(json.dumps({"contents": {"format": "tidegate backup 9"}}))
+    assert "holds 'tidegate backup 9'; this program reads" in restored(tmp_path).output
+    three = tmp_path / "three"
+    in_several(three, lambda several: _fill(several.control, three / "master.keys"))
+    ran = run("restore", three, "--data", tmp_path / "new")
+    assert (ran.exit_code, "three is a service, not a backup" in ran.output) == (1, True)
+
+
 def test_every_byte_of_a_backup_counts(tmp_path: Path, made: Path) -> None:
     for name in (MANIFEST, "local.cell"):
         whole = (made / name).read_bytes()
