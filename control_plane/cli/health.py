@@ -43,36 +43,35 @@ def health(
     It takes the port and the certificate from the variables of `tidegate serve`, so that it needs
     no options beside a server.
     """
+    if endpoint is None:
+        url = f"http{'s' if tls_certificate is not None else ''}://{_LOOPBACK}:{port}"
+    else:
+        url, tls_certificate = endpoint, None
     try:
-        status, body = _ask(endpoint, port, tls_certificate, timeout)
+        status, body = _ask(url, tls_certificate, timeout)
     except (OSError, http.client.HTTPException, ValueError) as error:
-        click.echo(f"tidegate: no answer: {error}", err=True)
+        click.echo(f"tidegate: no answer from {url}: {error}", err=True)
         sys.exit(_UNWELL)
     click.echo(_line(body))
     if status != http.HTTPStatus.OK:
         sys.exit(_UNWELL)
 
 
-def _ask(
-    endpoint: str | None, port: int, certificate: Path | None, timeout_s: float
-) -> tuple[int, bytes]:
+def _ask(url: str, certificate: Path | None, timeout_s: float) -> tuple[int, bytes]:
     """Status and body of /health. Raises OSError, HTTPException, ValueError."""
-    connection: http.client.HTTPConnection
-    if endpoint is not None:
-        parts = urlsplit(endpoint)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ValueError(f"{endpoint!r} is no URL of a server")
-        https = http.client.HTTPSConnection
-        kind = https if parts.scheme == "https" else http.client.HTTPConnection
-        connection = kind(parts.hostname, parts.port, timeout=timeout_s)
-    elif certificate is not None:
-        # The certificate is for another name, but no other server on this machine has its key.
-        known = ssl.create_default_context(cafile=str(certificate))
-        known.check_hostname = False
-        known.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
-        connection = http.client.HTTPSConnection(_LOOPBACK, port, timeout=timeout_s, context=known)
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError("it is no URL of a server")
+    host, port = parts.hostname, parts.port
+    if parts.scheme == "http":
+        connection = http.client.HTTPConnection(host, port, timeout=timeout_s)
     else:
-        connection = http.client.HTTPConnection(_LOOPBACK, port, timeout=timeout_s)
+        known = ssl.create_default_context(cafile=certificate)
+        if certificate is not None:
+            # It is for another name, but no other server on this machine has its key.
+            known.check_hostname = False
+            known.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+        connection = http.client.HTTPSConnection(host, port, timeout=timeout_s, context=known)
     try:
         connection.request("GET", "/health")
         answer = connection.getresponse()

@@ -23,7 +23,7 @@ def test_it_finds_the_server_by_the_servers_own_variables(server: ServerProcess)
     server.stop()
     gone = health(TIDEGATE_PORT=str(server.port))
     assert (gone.exit_code, gone.stdout) == (1, "")
-    assert gone.stderr.startswith("tidegate: no answer: ")
+    assert gone.stderr.startswith(f"tidegate: no answer from http://127.0.0.1:{server.port}: ")
 
 
 def test_it_trusts_the_certificate_that_the_server_was_given(tmp_path: Path) -> None:
