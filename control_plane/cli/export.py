@@ -96,10 +96,10 @@ def _export(directory: Path, data: Path, *, is_of_several: bool = False) -> list
             items = _with_progress(copied.items)
             written = write_export(directory, of, items, started_us // 1000)
     except SourceError as error:
-        click.echo(f"Error: {error}", err=True)
+        click.echo(f"tidegate: {error}", err=True)
         return None
     except ExportExistsError as error:
-        click.echo(f"Error: there is this export already: {error}", err=True)
+        click.echo(f"tidegate: there is this export already: {error}", err=True)
         return None
     click.echo(f"{written.folder}: {written.items} items, {written.size_bytes} bytes of JSON")
     others = [name for name in sorted(copied.paths) if name != copied.name]

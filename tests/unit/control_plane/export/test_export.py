@@ -174,7 +174,7 @@ def test_where_there_is_no_cell_the_line_says_so(tmp_path: Path) -> None:
         pass
     result = CliRunner().invoke(tidegate, ["export", str(tmp_path), "--data", str(tmp_path)])
     assert result.exit_code == 1
-    assert "data: there is no cell in" in result.output
+    assert result.output.startswith("tidegate: data: there is no cell in")
 
 
 async def _in_use_without_a_door(directory: Path, room: Path) -> str:
