@@ -205,7 +205,7 @@ class Folders:
             folder = self.open(name, path)
         except CellInUseError as error:
             raise CellCommandError(f"cannot use {directory}: {error}") from error
-        reason = folder.cell.reason
+        reason = folder.cell.reason.removeprefix(f"cannot use {directory}: ")
         if not reason and await read_own(folder.cell) is not None:
             reason = "it was a cell of a service before"
         elif not reason and folder.cell.partitions("", 1):

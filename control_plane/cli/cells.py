@@ -1,6 +1,7 @@
 """`tidegate cells`: for the operator."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 import click
@@ -22,6 +23,15 @@ _PRESENT: Final = "at present: "
 _DONE_SHOWN: Final = 5
 
 _UNITS: Final = ("B", "KB", "MB", "GB", "TB")
+
+
+def _not_empty(_context: click.Context, _argument: click.Parameter, text: str) -> str:
+    if not text:
+        raise click.BadParameter("it is empty")
+    return text
+
+
+_argument: Final = partial(click.argument, callback=_not_empty)
 
 
 @click.group(cls=ConnectedGroup, short_help="Show, add, drain, remove, fail and restore cells.")
@@ -47,7 +57,7 @@ def list_cells(connect: Connect, *, groups: bool) -> None:
 
 
 @cells.command("add", short_help="Add a cell in a directory of the server's machine.")
-@click.argument("path", metavar="DIRECTORY")
+@_argument("path", metavar="DIRECTORY")
 @click.pass_obj
 def add_cell(connect: Connect, path: str) -> None:
     """Add a cell in a directory of the server's machine; the manager moves groups to it.
@@ -62,7 +72,7 @@ def add_cell(connect: Connect, path: str) -> None:
 
 
 @cells.command("drain", short_help="Let everything move away from a cell, and wait.")
-@click.argument("name")
+@_argument("name")
 @click.option("--no-wait", is_flag=True, help="Do not wait until it is empty.")
 @click.pass_obj
 def drain_cell(connect: Connect, name: str, *, no_wait: bool) -> None:
@@ -86,7 +96,7 @@ def drain_cell(connect: Connect, name: str, *, no_wait: bool) -> None:
 
 
 @cells.command("remove", short_help="Part with a cell that is empty, or lost for good.")
-@click.argument("name")
+@_argument("name")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.option("--lose-messages", is_flag=True, help="Also of queues that have no other copy.")
 @click.pass_obj
@@ -102,7 +112,7 @@ def remove_cell(connect: Connect, name: str, *, yes: bool, lose_messages: bool) 
 
 
 @cells.command("fail", short_help="Let a cell answer nothing until it is restored: a drill.")
-@click.argument("name")
+@_argument("name")
 @click.pass_obj
 def fail_cell(connect: Connect, name: str) -> None:
     """Let an embedded cell answer nothing until it is restored, or the server starts again.
@@ -125,7 +135,7 @@ def fail_cell(connect: Connect, name: str) -> None:
 
 
 @cells.command("restore")
-@click.argument("name")
+@_argument("name")
 @click.pass_obj
 def restore_cell(connect: Connect, name: str) -> None:
     """Let a cell that was failed or drained take part again."""
@@ -134,7 +144,7 @@ def restore_cell(connect: Connect, name: str) -> None:
 
 
 @cells.command("move-queue", short_help="Move one queue, without its group, and wait.")
-@click.argument("name")
+@_argument("name")
 @click.option(
     "--to", "names", required=True, metavar="CELL,...", help="The cells that it moves to."
 )

@@ -237,6 +237,7 @@ def test_no_cell_is_added_in_a_directory_that_is_used_otherwise(tmp_path: Path) 
             (tmp_path / "backup", f"{tmp_path}/backup has a manifest.json: it is a backup"),
             (tmp_path / "alone", "it is the one cell of a service"),
             (tmp_path / "alone" / "more", f"it is in {tmp_path}/alone, which is a cell"),
+            (Path("/proc/tidegate"), "No such file or directory"),
         ):
             with pytest.raises(CellCommandError, match=f"^cannot use {path}: {why}"):
                 await several.add(str(path))

@@ -231,3 +231,10 @@ def test_a_cell_that_is_not_there(client: FakeClient) -> None:
     client.answers["tidegate_list_cells"] = {"Cells": []}
     result = invoke("cells", "drain", "cell-9")
     assert (result.exit_code, result.output) == (1, "tidegate: There is no cell cell-9.\n")
+
+
+@pytest.mark.parametrize("command", ["add", "drain", "remove", "fail", "restore", "move-queue"])
+def test_an_empty_name_is_refused(client: FakeClient, command: str) -> None:
+    result = invoke("cells", command, "")
+    assert (result.exit_code, client.calls) == (2, [])
+    assert "': it is empty" in result.output
