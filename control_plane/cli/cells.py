@@ -85,7 +85,8 @@ def drain_cell(connect: Connect, name: str, *, no_wait: bool) -> None:
         click.echo(f"{name} is being drained.")
         return
     told = ""
-    while (found := or_exit(lambda: _left_in(connect, name)))[0] > 0:
+    later = f"({name} is drained further once a server is back)"
+    while (found := or_exit(lambda: _left_in(connect, name), later))[0] > 0:
         groups, waits = found
         text = "\n  ".join([f"{name} has {groups} group{'s' if groups > 1 else ''} yet.", *waits])
         if text != told:

@@ -21,8 +21,11 @@ _HINTS: Final = {
 _WRONG_SIGNATURE: Final = "The request signature we calculated does not match"
 
 
-def or_exit(call: Callable[[], T]) -> T:
-    """The call's result; where the server or the way to it refuses, one line and exit code 1."""
+def or_exit(call: Callable[[], T], later: str = "") -> T:
+    """The call's result; where the server or the way to it refuses, one line and exit code 1.
+
+    `later` says what goes on without the command, where the server cannot be reached.
+    """
     try:
         return call()
     except ClientError as error:
@@ -31,8 +34,10 @@ def or_exit(call: Callable[[], T]) -> T:
         if message.startswith(_WRONG_SIGNATURE):
             message = "The secret is not that of the access key."
     except EndpointConnectionError as error:
-        message = f"{error} (is a server there? see --endpoint)"
-    except (BotoCoreError, ValueError) as error:
+        message = f"{error} (is a server there? see --endpoint) {later}"
+    except BotoCoreError as error:
+        message = f"{error} {later}"
+    except ValueError as error:
         message = str(error)
     click.echo(f"tidegate: {' '.join(message.split())}", err=True)
     sys.exit(1)

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from botocore.exceptions import ConnectionClosedError, EndpointConnectionError
 
 from tests.unit.control_plane.cli.test_account_commands import FakeClient, invoke
 
@@ -192,6 +193,18 @@ def test_draining_tells_its_progress(client: FakeClient, monkeypatch: pytest.Mon
         "  cell-1 drains, and g2.00 cannot leave it: no",
         "cell-1 has nothing any more: `tidegate cells remove cell-1` parts with it.",
     ]
+
+
+def test_who_waits_for_a_drain_is_told_that_it_goes_on_without_the_server(
+    client: FakeClient,
+) -> None:
+    closed = ConnectionClosedError(endpoint_url="http://a")
+    for error in (EndpointConnectionError(endpoint_url="http://a", error="refused"), closed):
+        client.answers["tidegate_list_cells"] = error
+        ended = invoke("cells", "drain", "cell-1")
+        assert ended.exit_code == 1
+        assert ended.output.endswith(" (cell-1 is drained further once a server is back)\n")
+        assert "drained" not in invoke("cells", "list").output
 
 
 def test_moving_a_queue_tells_its_progress(
