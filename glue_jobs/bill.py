@@ -7,8 +7,10 @@ clock (but for names of periods, and for what is kept no longer), no randomness;
 again, and writes the same bytes.
 """
 
+import re
 import sys
 import time
+import traceback
 from collections.abc import Sequence
 from datetime import date, timedelta
 from decimal import Decimal
@@ -46,6 +48,7 @@ FINDINGS: Final = 1
 """The exit code of a bill that was made, with lines about what a person should look at."""
 
 _WRONG: Final = 2
+_MEMORY: Final = re.compile("[1-9][0-9]*[kmgt]", re.IGNORECASE)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -59,6 +62,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         _check_begun(given["period"], close=given["close"] == "yes")
         given["kept_from"] = _kept_from(given.pop("kept_days"))
         options = Options.of(given)
+        if not _MEMORY.fullmatch(given["memory"]):
+            raise JobError(f"memory: {given['memory']!r} is no size, such as 3g or 512m")
         if is_missing(options.usage):
             raise JobError(
                 f"usage: there is no folder {options.usage}; `tidegate serve` writes its usage to"
@@ -82,6 +87,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         _print(summary, options)
     except JobError as error:
         _say(f"bill: {error}")
+        return _WRONG
+    except Exception:  # noqa: BLE001 - told whole; and Python's own exit code is that of findings
+        traceback.print_exc()
         return _WRONG
     return FINDINGS if summary.findings else 0
 

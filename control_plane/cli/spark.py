@@ -1,5 +1,6 @@
 """Which Python runs the jobs on Spark: they have an environment of their own, or share this one."""
 
+import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -21,9 +22,25 @@ def spark_python(named: Path | None) -> Path:
     """The Python that was named, else one that has Spark. Raises click.UsageError."""
     found = named if named is not None else find_python()
     if found is not None and found.exists():
+        if named is not None:
+            _check_jobs(named)
         return found
     missing = "this needs Spark" if found is None else f"--python: {found} is not there"
     raise click.UsageError(f"{missing}; {how_to_install()} installs it")
+
+
+def _check_jobs(python: Path) -> None:
+    """Raise click.UsageError unless it runs the jobs: they say by code 1 what no other means."""
+    command = [str(python), "-c", "import glue_jobs.bill, glue_jobs.audit"]
+    try:
+        subprocess.run(command, check=True, capture_output=True, text=True)  # noqa: S603 - it was named
+    except subprocess.CalledProcessError as error:
+        said = str(error.stderr).strip().rpartition("\n")[2] or str(error)
+    except OSError as error:
+        said = str(error.strerror)
+    else:
+        return
+    raise click.UsageError(f"--python: {python} does not run the jobs: {said}")
 
 
 def find_python() -> Path | None:

@@ -306,6 +306,7 @@ def test_what_cannot_be_billed_stops_the_bill(session: SparkSession, tmp_path: P
         ({"period": "2020-01"}, "has none for 2020-01 (there is sqs-us-east-1-2026-01 from 2026"),
         ({"accounts": "FILE.json"}, "FILE.json: it is no JSON: Expecting value"),
         ({"account": "999"}, "account: '999' is no account id of 12 digits"),
+        ({"memory": "3x"}, "memory: '3x' is no size, such as 3g or 512m"),
         ({"kept_days": "a year"}, "kept_days: 'a year' is no whole number"),
         ({"close": "maybe"}, "close: 'maybe' is neither yes nor no"),
         ({"gap_minutes": "few"}, "gap_minutes: 'few' is no whole number"),

@@ -112,6 +112,8 @@ def test_exit_codes_tell_success_findings_and_failure_apart(
         def run(self) -> Summary:
             if found == ["refused"]:
                 raise JobError("period 2026-10: it is not closed, for usage of it is in doubt:")
+            if found == ["broken"]:
+                raise RuntimeError("nobody expected this")
             return Summary("run", [Invoiced(TENANT, Decimal(1), "page")], found)
 
     class Session:
@@ -128,6 +130,9 @@ def test_exit_codes_tell_success_findings_and_failure_apart(
     assert capsys.readouterr().out.splitlines()[-1] == "lost: writer"
     found[:] = ["refused"]
     assert job.main(given) == 2
+    found[:] = ["broken"]
+    assert job.main(given) == 2
+    assert "RuntimeError: nobody expected this" in capsys.readouterr().err
     assert [job.exit_code(code) for code in (0, 1, 2)] == [0, 1, 2]
     monkeypatch.setattr(job, "find_spec", lambda _: "Glue's own")
     assert [job.exit_code(code) for code in (0, 1, 2)] == [0, 0, 2]

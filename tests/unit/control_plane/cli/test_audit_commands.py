@@ -115,7 +115,8 @@ def test_what_is_newer_than_all_digests_is_allowed_where_it_is_said(tmp_path: Pa
 
 def test_the_audit_runs_where_spark_is(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     spark = tmp_path / "python"
-    spark.write_text(f"#!{sys.executable}\nimport sys\nprint(sys.argv[1:])\nsys.exit(1)\n")
+    runs_jobs = "if sys.argv[1] == '-m': sys.exit(print(sys.argv[1:]) or 1)"
+    spark.write_text(f"#!{sys.executable}\nimport sys\n{runs_jobs}\n")
     spark.chmod(0o755)
     ran = _tidegate("audit", "--exports", "e", "--usage", "", "--python", str(spark))
     assert ran.exit_code == 1

@@ -14,7 +14,8 @@ from control_plane.cli.times import month
 
 def test_options_become_arguments_of_the_job(tmp_path: Path) -> None:
     said, python = tmp_path / "said", tmp_path / "python"
-    python.write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" > {said}\nexit 2\n')
+    runs_jobs = '[ "$1" = -m ] || exit 0'
+    python.write_text(f'#!/bin/sh\n{runs_jobs}\nprintf "%s\\n" "$@" > {said}\nexit 2\n')
     python.chmod(0o755)
     options = ["--period", "2026-10", "--usage", "a b", "--account", "111122223333", "--close"]
     options += ["--accept", "a.txt,00ff"]
@@ -44,6 +45,25 @@ def test_without_spark_it_says_how_to_get_it(tmp_path: Path) -> None:
     ended = CliRunner().invoke(tidegate, ["bill", "--python", str(tmp_path / "none")])
     assert ended.exit_code == 2
     assert "is not there; `make bill` installs it" in ended.output
+
+
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        ("#!/bin/sh\nexit 1\n", "returned non-zero exit status 1"),
+        ("#!/bin/sh\necho no module named pyspark >&2\nexit 1\n", "jobs: no module named pyspark"),
+        ("#!/nowhere\n", "does not run the jobs: No such file or directory"),
+    ],
+)
+@pytest.mark.parametrize("command", [["bill"], ["audit", "--exports", "e"]])
+def test_a_python_that_does_not_run_the_jobs_is_refused(
+    tmp_path: Path, command: list[str], script: str, said: str
+) -> None:
+    python = tmp_path / "python"
+    python.write_text(script)
+    python.chmod(0o755)
+    ended = CliRunner().invoke(tidegate, [*command, "--python", str(python)])
+    assert (ended.exit_code, said in ended.output) == (2, True), ended.output
 
 
 def test_the_python_of_the_command_is_taken_where_it_has_spark(
