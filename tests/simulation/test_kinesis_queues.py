@@ -31,7 +31,7 @@ def test_universes_are_of_all_sorts() -> None:
     queues = [queue for plan in plans for queue in plan.queues]
     assert {queue.late for queue in queues} == {plan.calm for plan in plans} == {True, False}
     assert {queue.dies_after for queue in queues} == {0, 1, 2, 3}
-    assert {plan.counts_are_exact for plan in plans} == {True, False}
+    assert {plan.is_exact for plan in plans} == {True, False}
     lossy = [make_kinesis_queues_plan(seed, loses=True) for seed in range(100)]
     assert {plan.replication.loss for plan in lossy} == {"first", "last"}
     assert {plan.calm for plan in lossy} == {False}

@@ -182,7 +182,7 @@ class KinesisQueuesCase(streams.Case):
             if code == "InternalFailureException":
                 code = None
             # Its write was done, the reply lost, and the record received again before the next try.
-            may_be = not self.its.calm and attempt.call.operation not in ACKNOWLEDGES
+            may_be = not self.its.is_exact and attempt.call.operation not in ACKNOWLEDGES
             record.acts.append(Act(attempt, given, code, is_possible=not code or may_be))
 
     def of(self, queue: KinesisQueuePlan) -> list[Record]:
@@ -209,13 +209,13 @@ class KinesisQueuesCase(streams.Case):
     def lost(self, queue: KinesisQueuePlan, from_us: int, until_us: int) -> int:
         """How many receives may have leased a record between, and did not say so.
 
-        Where cells fail, one that says nothing of it may have, too.
+        Where not all is exact one that says nothing of it may have, too.
         """
         return sum(
             attempt.invoked_us < until_us
             and (
                 attempt.answered_us is None
-                or ((not self.its.calm or not attempt.ok) and attempt.answered_us > from_us)
+                or (not (self.its.is_exact and attempt.ok) and attempt.answered_us > from_us)
             )
             for attempt in self.receives[queue.name]
         )

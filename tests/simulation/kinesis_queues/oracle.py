@@ -257,7 +257,7 @@ def counts_are_right(case: KinesisQueuesCase) -> Iterator[Violation]:
         if told.counts.in_flight:
             text = f"{told.front_end} has {told.counts} in {told.queue}, where all leases are over"
             yield Violation("counts are right", text, [])
-    if not case.its.counts_are_exact:
+    if not case.its.is_exact:
         return
     there = {queue.name: _found(case, queue) for queue in case.its.queues}
     rest = [(told, there[told.queue]) for told in case.over.at_rest]

@@ -42,11 +42,12 @@ class KinesisQueuesPlan(StreamsPlan):
     calm: bool
 
     @property
-    def counts_are_exact(self) -> bool:
-        """Whether a count is to be what is there.
+    def is_exact(self) -> bool:
+        """Whether a count is to be what is there, and whoever did something says so.
 
         Members of a chain count what they are told of, and are not told of a write that a later one
-        to the same block has overtaken.
+        to the same block has overtaken. And a front end that stood still repeats a write by a newer
+        map: where others have written since, it finds that it did nothing.
         """
         return self.calm and self.replication.factor == 1
 

@@ -163,12 +163,12 @@ _BUGS: Final = (
     ),
     ("restores are done again", OLD, ((settling, "_refusal", _restore_again),), 43),
     ("old handles are good", OLD, ((settling, "_refusal", _take_any_handle),), 2),
-    ("handles end with their leases", GOOD, ((settling, "_refusal", _refuse_what_has_ended),), 16),
+    ("handles end with their leases", GOOD, ((settling, "_refusal", _refuse_what_has_ended),), 19),
     (
         "handles are good at one front end",
         GOOD,
         ((settling, "_refusal", _refuse_those_of_others),),
-        60,
+        13,
     ),
     (
         "records have an id for each queue",
