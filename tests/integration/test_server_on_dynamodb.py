@@ -108,7 +108,7 @@ def wait_for_health(server: ServerProcess, wanted: int) -> str:
         (
             ("--endpoint", "http://127.0.0.1:1"),
             2,
-            "tidegate: cell-endpoint: the cell 'embedded' has",
+            "tidegate: cell-endpoint: it is for tables",
         ),
     ],
 )
