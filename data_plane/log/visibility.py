@@ -68,12 +68,13 @@ async def change_visibility(
 async def _change_in(at: Access, block: int, wanted: Wanted, terms: _Terms) -> dict[str, Outcome]:
     """Change messages of one block: what became of each handle."""
     state = await leases.state_of(at, block, [handle for handle, _ in wanted.values()])
+    indexes = {handle.index for handle, _ in wanted.values()}
     is_sure = not is_replicated(at.cell)
     for _ in range(CLAIM_ATTEMPTS_MAX):
         asked_us = at.now_us()
         now_ms = asked_us // 1000
         outcomes, changed = _decide(state, wanted, now_ms, terms)
-        if not is_sure and any(outcomes.values()):
+        if not is_sure and len(changed) < len(indexes):
             # Is it so, or was a cell asked that belongs to the queue's cells no more?
             state, is_sure = await leases.state_now(at, block), True
             continue

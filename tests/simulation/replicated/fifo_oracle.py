@@ -39,15 +39,29 @@ def check(plan: ReplicatedFifoPlan, world: ReplicatedWorld) -> list[Violation]:
     case.uses = [
         use
         for use in case.uses
-        if use.outcome is not Outcome.REFUSED or not _may_not_know(case, world, use)
+        if not (
+            (use.outcome is Outcome.REFUSED or _finds_given_back(case, use))
+            and _may_not_know(case, world, use)
+        )
     ]
     found = [violation for invariant in oracle.INVARIANTS for violation in invariant(case)]
     found += [Violation(invariant, text, []) for invariant, text in world.records.broken]
     return [*found, *members_agree(world, SLOTS)]
 
 
+def _finds_given_back(case: FifoCase, use: Use) -> bool:
+    """Whether a repeated call may have found its message given back, and written nothing."""
+    if use.outcome is not Outcome.DONE or use.attempt.number == 1 or use.deletes:
+        return False
+    place, token = case.place_of(use.handle)
+    return use.attempt.call.params["VisibilityTimeout"] == 0 and any(
+        lease.token == token and not lease.visible_ms
+        for lease in case.journal.consumed[place].leases
+    )
+
+
 def _may_not_know(case: FifoCase, world: ReplicatedWorld, use: Use) -> bool:
-    """Whether a front end that refused a handle may have seen less than the first member has.
+    """Whether a front end that judged a handle may have seen less than the first member has.
 
     Of what is half way down the chain nobody knows yet; and a member may be dropped while it is
     asked.

@@ -138,6 +138,25 @@ def test_nor_that_a_handle_has_expired() -> None:
     asyncio.run(story())
 
 
+def test_nor_that_a_message_is_still_as_it_was_given_back() -> None:
+    group = Group()
+
+    async def story() -> None:
+        log, known, old = await two_front_ends(group)
+        await log.send(FIFO, call_of("1"))
+        (first,) = await log.receive(FIFO, count=1, visibility_s=5, until_us=0)
+        give_back = [(decode(first.receipt_handle, FIFO), 0)]
+        assert await log.change_visibility(FIFO, give_back) == [None]
+        group.drop("c")
+        await known.refresh()
+        assert await log.receive(FIFO, count=1, visibility_s=5, until_us=0)
+        # The old map's last member is c.
+        (refusal,) = await old.change_visibility(FIFO, give_back, repeated=True)
+        assert refusal is not None, "it is the next receiver's by now"
+
+    asyncio.run(story())
+
+
 def test_nor_does_one_of_a_standard_queue() -> None:
     group = Group()
     queue = replace(STANDARD, attributes={"TidegateDeliveryGuarantee": EXACTLY_ONCE})
