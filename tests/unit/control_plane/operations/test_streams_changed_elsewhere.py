@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from control_plane.consumer_groups.groups import consumer_groups
+from control_plane.core.stream_definition import StreamDefinition
 from control_plane.stream_operations.create_group import create_group
 from control_plane.stream_operations.delete_stream import delete_stream
 from control_plane.stream_operations.shard_room import ShardRoom
@@ -34,6 +35,14 @@ class Site(Bench):
         self.registry = self.another(self.engine)
         assert await self.registry.find(*WHERE) is not None
         return made
+
+    async def make_anew(self, made: Stream) -> StreamDefinition:
+        """Another stream of the same name, by the other server."""
+        account, region, name = WHERE
+        await self.elsewhere.delete(made)
+        anew = self.elsewhere.define(account=account, region=region, name=name, shards=1, tags={})
+        await self.elsewhere.create(anew)
+        return anew
 
     async def call(self, operation: Operation, **params: Any) -> Params:
         call = Call("r", *WHERE[:2], "", self.clock.now_us(), params, None)
@@ -84,11 +93,7 @@ def test_a_stream_that_was_just_deleted_has_neither_tags_nor_policy(site: Site) 
 def test_a_stream_that_was_just_made_anew_is_the_one_that_is_meant(site: Site) -> None:
     async def scenario() -> None:
         made = await site.open()
-        await site.elsewhere.delete(made)
-        wanted = site.elsewhere.define(
-            account=WHERE[0], region=WHERE[1], name=WHERE[2], shards=1, tags={}
-        )
-        await site.elsewhere.create(wanted)
+        wanted = await site.make_anew(made)
         tags = {"team": "orders"}
         await site.call(add_tags_to_stream(site.registry), StreamName=WHERE[2], Tags=tags)
         present = await site.elsewhere.read(*WHERE)
@@ -103,11 +108,7 @@ def test_a_stream_that_was_just_made_anew_is_the_one_that_is_meant(site: Site) -
 def test_a_group_reads_the_stream_that_was_just_made_anew(site: Site) -> None:
     async def scenario() -> None:
         made = await site.open()
-        await site.elsewhere.delete(made)
-        anew = site.elsewhere.define(
-            account=WHERE[0], region=WHERE[1], name=WHERE[2], shards=1, tags={}
-        )
-        await site.elsewhere.create(anew)
+        anew = await site.make_anew(made)
         groups = consumer_groups(
             *(site.cell, site.registry, site.engine, site.clock, site.entropy),
             EventLoopWaits(site.clock),

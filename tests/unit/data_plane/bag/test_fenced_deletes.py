@@ -1,16 +1,16 @@
 """Queues that promise more than at least once: only the latest receiver may delete a message."""
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
-from data_plane.bag.bounds import BLOCK_FULL_MESSAGES, COLLECT_AFTER_US
+from data_plane.bag.bounds import BLOCK_FULL_MESSAGES
 from data_plane.core.errors import MESSAGE_NOT_INFLIGHT
 from data_plane.core.queue import AT_MOST_ONCE, EXACTLY_ONCE
 from data_plane.core.receipt_handle import ReceiptHandle
-from data_plane.ports import Attributes, Key, Written
+from data_plane.ports import Attributes, Key
 from tests.unit.data_plane.bag.conftest import QUEUE, Bench
+from tests.unit.data_plane.bag.standing_still import collect_before_next_update
 
 FENCED = replace(QUEUE, attributes={"TidegateDeliveryGuarantee": EXACTLY_ONCE})
 
@@ -227,18 +227,11 @@ def test_a_lease_that_comes_when_all_is_deleted_and_collected_delivers_nothing(
 ) -> None:
     """Where there is no state of the block any more nobody tells that it had one."""
     bench.queue = replace(QUEUE, attributes={"TidegateDeliveryGuarantee": guarantee})
-    late, update = bench.front_end(), bench.cell.update
-
-    async def held_up(*change: Any) -> Written:
-        monkeypatch.undo()
-        assert len(await bench.drain()) == BLOCK_FULL_MESSAGES
-        bench.clock.advance(COLLECT_AFTER_US / 1_000_000 + 1)
-        await bench.bag.sweep()
-        return await update(*change)
+    late = bench.front_end()
 
     async def story() -> None:
         await bench.send(*("work" for _ in range(BLOCK_FULL_MESSAGES)))
-        monkeypatch.setattr(bench.cell, "update", held_up)
+        collect_before_next_update(bench, monkeypatch)
         assert await bench.receive(bag=late) == []
         bench.clock.advance(31)
         assert await bench.receive(bag=late) == []

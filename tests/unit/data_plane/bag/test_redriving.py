@@ -1,20 +1,19 @@
 """Redriving: whatever is visible goes to the queue that the task says, once, as a new message."""
 
-from typing import Any
-
 import pytest
 from msgspec.structs import replace
 
-from data_plane.bag.bounds import BLOCK_FULL_MESSAGES, COLLECT_AFTER_US
+from data_plane.bag.bounds import BLOCK_FULL_MESSAGES
 from data_plane.core.errors import RefusedError, queue_does_not_exist
 from data_plane.core.limits import RETENTION_S_MAX
 from data_plane.core.message import Message, Outgoing, SendCall
 from data_plane.core.queue import Queue
-from data_plane.ports import CellUnavailableError, Written
+from data_plane.ports import CellUnavailableError
 from data_plane.stored import keys
 from data_plane.stored.bounds import MOVE_LEASE_MS, STATE_TTL_SLACK_S
 from data_plane.stored.superfluous import stripped
 from tests.unit.data_plane.bag.pipe import DEAD, ORDERS, Pipe
+from tests.unit.data_plane.bag.standing_still import collect_before_next_update
 
 MOVE_S = MOVE_LEASE_MS / 1000 + 0.3
 
@@ -218,21 +217,14 @@ def test_nothing_is_moved_that_was_deleted_and_collected_before_the_move_began(
     pipe: Pipe, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whoever moves stood still with a message that was never received."""
-    late, update = pipe.front_end(), pipe.cell.update
-
-    async def held_up(*change: Any) -> Written:
-        monkeypatch.undo()
-        assert len(await pipe.drain()) == BLOCK_FULL_MESSAGES
-        pipe.clock.advance(COLLECT_AFTER_US / 1_000_000 + 1)
-        await pipe.bag.sweep()
-        return await update(*change)
+    late = pipe.front_end()
 
     async def to_dead(_message: Message) -> Queue:
         return DEAD
 
     async def story() -> None:
         await pipe.send(*("work" for _ in range(BLOCK_FULL_MESSAGES)))
-        monkeypatch.setattr(pipe.cell, "update", held_up)
+        collect_before_next_update(pipe, monkeypatch)
         assert (await late.redrive(pipe.queue, count=10, target=to_dead)).moved == 0
         assert pipe.copies() == []
 

@@ -24,6 +24,7 @@ from data_plane.stored import keys, shelf
 from data_plane.stored.lease import Lease
 from data_plane.stored.segment import LoadedSegment
 from tests.unit.data_plane.bag.conftest import QUEUE, Bench
+from tests.unit.data_plane.bag.standing_still import collect_before_next_update
 from tests.unit.data_plane.room_asked_for import RoomAskedFor, let_others_run
 
 
@@ -183,19 +184,12 @@ def test_a_lease_that_came_late_says_nothing_of_the_rest_of_its_block(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The receive that stood still may deliver what was deleted meanwhile; those behind it not."""
-    late, update = bench.front_end(), bench.cell.update
-
-    async def held_up(*change: Any) -> Written:
-        monkeypatch.undo()
-        assert len(await bench.drain()) == BLOCK_FULL_MESSAGES
-        bench.clock.advance(COLLECT_AFTER_US / 1_000_000 + 1)
-        await bench.bag.sweep()
-        return await update(*change)
+    late = bench.front_end()
 
     async def story() -> None:
         for _ in range(0, BLOCK_FULL_MESSAGES, 8):
             await bench.send(*("work" for _ in range(8)))
-        monkeypatch.setattr(bench.cell, "update", held_up)
+        collect_before_next_update(bench, monkeypatch)
         (late_one,) = await bench.receive(1, bag=late)
         await late.change_visibility(bench.queue, [(bench.handle(late_one), 60)])
         assert await bench.receive(bag=late) == []

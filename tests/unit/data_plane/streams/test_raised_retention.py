@@ -21,8 +21,7 @@ def _raise_retention(bench: QueueBench) -> None:
     bench.clock.advance(2)
 
 
-def test_what_is_given_more_time_while_a_page_is_read_is_delivered() -> None:
-    bench = QueueBench()
+def _raise_retention_in_next_page(bench: QueueBench) -> None:
     query = bench.cell.query
 
     async def query_slowly(partition: str, **asked: Any) -> Any:
@@ -31,10 +30,16 @@ def test_what_is_given_more_time_while_a_page_is_read_is_delivered() -> None:
             _raise_retention(bench)
         return items
 
+    bench.cell.query = query_slowly  # type: ignore[method-assign]
+
+
+def test_what_is_given_more_time_while_a_page_is_read_is_delivered() -> None:
+    bench = QueueBench()
+
     async def found() -> list[str]:
         await bench.put_for("ann", "one", "two", "three")
         bench.clock.advance(DAY_S - 1)
-        bench.cell.query = query_slowly  # type: ignore[method-assign]
+        _raise_retention_in_next_page(bench)
         first = [one.message.body for one in await bench.receive()]
         await bench.log.sweep()
         return first + await bench.drain(bench.consumer())
@@ -59,7 +64,7 @@ def test_what_is_given_more_time_between_two_pages_is_delivered() -> None:
             await bench.put_for(text, text)
         bench.clock.advance(DAY_S - 1)
         other = await bench.receive(3, bench.consumer())
-        bench.cell.query = query_slowly  # type: ignore[method-assign]
+        _raise_retention_in_next_page(bench)
         return sorted(one.message.body for one in [*other, *await bench.receive(12)])
 
     assert bench.run(found()) == sorted(texts)
