@@ -88,40 +88,30 @@ def restore(wanted: Wanted, clock: Clock) -> Restored:
     _check_keys(wanted, secrets)
     try:
         with _marked(folders):
-            items = _restored(wanted, contents, places, [end for end, _held in found], clock)
+            with _or_removed(wanted, places):
+                items = _fill_all(wanted, contents, places, [end for end, _held in found], clock)
+            _put_in_place(wanted, list(places.values()))
     except OSError as error:
-        raise BackupError(f"{error.filename or wanted.data}: {error.strerror}") from error
+        raise _failed(wanted, error) from error
     closed = [line for folder in folders for line in close_to_others(folder)]
     return Restored(contents, items, _options(wanted, contents), closed)
 
 
-def _restored(
-    wanted: Wanted,
-    contents: Contents,
-    places: Mapping[str, Path],
-    ends: Sequence[CopyEnd],
-    clock: Clock,
-) -> int:
-    """Fill what is marked, and put it in its place; how many items. Raises BackupError."""
+@contextmanager
+def _or_removed(wanted: Wanted, places: Mapping[str, Path]) -> Iterator[None]:
+    """What is begun within is removed where it fails. Raises BackupError."""
     try:
-        items = _fill_all(wanted, contents, places, ends, clock)
-    except (CellOpenError, KeyFileError) as error:
-        _remove_unfinished(wanted, places)
-        raise BackupError(str(error)) from error
-    except OSError as error:
-        _remove_unfinished(wanted, places)
-        raise BackupError(f"{error.filename or wanted.data}: {error.strerror}") from error
-    except BaseException:
-        _remove_unfinished(wanted, places)
+        yield
+    except BaseException as error:
+        for folder in dict.fromkeys((*places.values(), wanted.data)):
+            shutil.rmtree(folder / RESTORING, ignore_errors=True)
+        if isinstance(error, CellOpenError | KeyFileError):
+            raise BackupError(str(error)) from error
         raise
-    try:
-        _put_in_place(wanted, list(places.values()))
-    except OSError as error:  # the mark stays: some of it may have its place
-        raise BackupError(
-            f"{error.filename or wanted.data}: {error.strerror}; empty {wanted.data}, and restore"
-            " it again"
-        ) from error
-    return items
+
+
+def _failed(wanted: Wanted, error: OSError) -> BackupError:
+    return BackupError(f"{error.filename or wanted.data}: {error.strerror}")
 
 
 @contextmanager
@@ -250,22 +240,25 @@ def _items(
 
 
 def _put_in_place(wanted: Wanted, folders: Sequence[Path]) -> None:
-    """All of it at once: the mark that a restore is under way goes last."""
-    for folder in folders:
-        (folder / RESTORING / DATA_FILE).rename(folder / DATA_FILE)
-    for name in (MANIFEST, KEY_FILE):
-        if (wanted.data / RESTORING / name).exists():
-            (wanted.data / RESTORING / name).rename(wanted.data / name)
-    for folder in dict.fromkeys((*folders, wanted.data)):
-        sync_directory(folder)
-    for folder in dict.fromkeys((*(each for each in folders if each != wanted.data), wanted.data)):
-        shutil.rmtree(folder / RESTORING)
-        sync_directory(folder)
+    """All of it at once: the mark that a restore is under way goes last.
 
-
-def _remove_unfinished(wanted: Wanted, places: Mapping[str, Path]) -> None:
-    for folder in dict.fromkeys((*places.values(), wanted.data)):
-        shutil.rmtree(folder / RESTORING, ignore_errors=True)
+    Raises BackupError; then the mark stays, for some of it may have its place.
+    """
+    try:
+        for folder in folders:
+            (folder / RESTORING / DATA_FILE).rename(folder / DATA_FILE)
+        for name in (MANIFEST, KEY_FILE):
+            if (wanted.data / RESTORING / name).exists():
+                (wanted.data / RESTORING / name).rename(wanted.data / name)
+        for folder in dict.fromkeys((*folders, wanted.data)):
+            sync_directory(folder)
+        for folder in sorted(dict.fromkeys((*folders, wanted.data)), key=wanted.data.__eq__):
+            shutil.rmtree(folder / RESTORING)
+            sync_directory(folder)
+    except OSError as error:
+        raise BackupError(
+            f"{_failed(wanted, error)}; empty {wanted.data}, and restore it again"
+        ) from error
 
 
 def _options(wanted: Wanted, contents: Contents) -> Sequence[str]:
