@@ -139,7 +139,7 @@ _BUGS: Final = (
         ((consuming, "place_of", _same_block_for_all),),
         50,
     ),
-    ("leases of records end at once", LEASES, ((Lease, "free_ms", _free_now),), 5),
+    ("leases of records end at once", LEASES, ((Lease, "free_ms", _free_now),), 14),
     (
         "records are claimed without a condition",
         LEASES | COUNTS,

@@ -168,7 +168,7 @@ def the_expired_stay_away(case: StreamQueuesCase) -> Iterator[Violation]:
         for record in _of(case, queue):
             for one in record.given:
                 put = case.put_of(queue.stream, one.body)
-                stored_us = put.acknowledged_us if put is not None else None
+                stored_us = put.acknowledged_at_us(place_of(one)) if put is not None else None
                 if stored_us is None:
                     continue
                 if one.attempt.invoked_us - stored_us > RETENTION_US + case.wrong_us:

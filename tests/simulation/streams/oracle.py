@@ -52,6 +52,11 @@ class Put:
         times = [one.answered_us for _, one in self.acknowledged if one.answered_us is not None]
         return min(times, default=None)
 
+    def acknowledged_at_us(self, place: Place) -> int | None:
+        """By then it was stored there, and somebody said so: an overtaken call stores it twice."""
+        times = [one.answered_us for told, one in self.acknowledged if told.place == place]
+        return min((time_us for time_us in times if time_us is not None), default=None)
+
     @property
     def was_overtaken(self) -> bool:
         """Whether an attempt was still at work when a later one was answered.
@@ -147,7 +152,7 @@ def the_expired_stay_away(case: Case) -> Iterator[Violation]:
     for reading in case.readings:
         for one in reading.seen:
             put = case.puts.get((reading.stream, one.data))
-            stored_us = put.acknowledged_us if put is not None else None
+            stored_us = put.acknowledged_at_us(one.place) if put is not None else None
             if stored_us is None:
                 continue
             if reading.began_us - stored_us > RETENTION_US + case.slack_us:
