@@ -5,7 +5,7 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import ClassVar, Final
 
 from control_plane.core.item_field import UnknownItemFormatError
 from control_plane.disk_room import gauges_of
@@ -40,7 +40,22 @@ LOG: Final = logging.getLogger(__name__)
 
 
 class StartError(Exception):
-    """The server cannot start; the message is one line for the person who starts it."""
+    """The server cannot start; the message is one line for the person who starts it.
+
+    They have to correct what they said, or a file or directory that it names.
+    """
+
+    exit_code: ClassVar = 2
+
+
+class BlockedStartError(StartError):
+    """What they said may be right, but something else is in the way of a start.
+
+    A port or directory is in use, DynamoDB, S3 or KMS do not answer or refuse, or what was stored
+    is damaged, missing, older than it was, or newer than this version.
+    """
+
+    exit_code: ClassVar = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +104,7 @@ async def open_embedded_cell(settings: ServerSettings, clock: Clock) -> OpenedCe
         _check_not_replaced(settings.data)
         cell = EmbeddedCell(settings.data, clock)
     except CellOpenError as error:
-        raise StartError(str(error)) from error
+        raise BlockedStartError(str(error)) from error
     except OSError as error:
         raise StartError(f"data: cannot use {settings.data}: {error.strerror}") from error
     if (own := await _own_of(cell)) is not None:
@@ -120,7 +135,7 @@ def check_embedded_cell(settings: ServerSettings) -> None:
         check_store(settings.data)
         own = own_in(settings.data)
     except CellOpenError as error:
-        raise StartError(str(error)) from error
+        raise BlockedStartError(str(error)) from error
     except OSError as error:
         raise StartError(f"data: cannot use {settings.data}: {error.strerror}") from error
     if own is not None:
@@ -129,7 +144,7 @@ def check_embedded_cell(settings: ServerSettings) -> None:
 
 def _check_not_replaced(data: Path) -> None:
     if is_replaced(data / DATA_FILE):
-        raise StartError(
+        raise BlockedStartError(
             f"data: {data / DATA_FILE} took the place of the file that was served, and lacks what"
             " was acknowledged last: put that one back, or go on without, which loses it: remove"
             f" {data / REPLACED_NOTE}"
@@ -144,7 +159,7 @@ async def _own_of(cell: EmbeddedCell) -> Own | None:
         return None  # damage where this item would be says nothing, and must not end all starts
     except UnknownItemFormatError as error:
         await cell.close()
-        raise StartError(f"data: a cell of several that cannot be read: {error}") from error
+        raise BlockedStartError(f"data: a cell of several that cannot be read: {error}") from error
 
 
 async def embedded_upkeep(cell: EmbeddedCell | FailableCell, now_us: int) -> None:

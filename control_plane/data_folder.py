@@ -13,7 +13,7 @@ from typing import Final
 from control_plane.backup.folder import is_backup
 from control_plane.backup.restoring import RESTORING
 from control_plane.cell_folders import NEW_FOLDER
-from control_plane.cells import StartError
+from control_plane.cells import BlockedStartError, StartError
 from control_plane.folder_modes import FOLDER_MODE, USAGE_FOLDER, close_to_others
 from control_plane.manifest import check_not_copied, read_manifest
 from control_plane.places.starting import MANIFEST
@@ -95,7 +95,7 @@ def _check_restored(settings: ServerSettings) -> None:
     """Raise StartError where a backup is not restored, or not all of it."""
     for folder in (settings.data, *cell_folders(settings)):
         if (folder / RESTORING).exists():
-            raise StartError(
+            raise BlockedStartError(
                 f"data: a backup is being restored to {folder}, or that was cut off: empty"
                 f" {settings.data}, and restore it again"
             )
@@ -123,7 +123,7 @@ def _check_number(settings: ServerSettings) -> None:
         if known is None and not _has_bytes(data / DATA_FILE):
             known = several_in(data)
     except CellInUseError as error:
-        raise StartError(str(error)) from error
+        raise BlockedStartError(str(error)) from error
     if known is not None:
         cells = len(known.paths)
         raise StartError(f"cells: {data} has {cells} cells: --cells {cells}")
@@ -156,7 +156,7 @@ def _check_data_file(settings: ServerSettings) -> None:
     if usage.is_dir() and any(usage.iterdir()):
         left.append(USAGE_FOLDER)
     if left:
-        raise StartError(
+        raise BlockedStartError(
             f"data: {settings.data} has {' and '.join(left)}, but no {DATA_FILE}, which held the"
             " queues and messages: put it back (from a backup, or what tidegate rescue wrote), or"
             " begin with an empty store: --begin-anew"

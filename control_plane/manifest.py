@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from control_plane.cells import StartError
+from control_plane.cells import BlockedStartError, StartError
 from control_plane.core.item_field import UnknownItemFormatError
 from control_plane.places.own import KnownService, decode_manifest, encode_manifest
 from control_plane.places.starting import MANIFEST
@@ -33,7 +33,7 @@ def read_manifest(data: Path) -> KnownService | None:
     except OSError as error:
         raise StartError(f"cells: cannot read {path}: {error.strerror}") from error
     except (UnknownItemFormatError, UnicodeDecodeError) as error:
-        raise StartError(
+        raise BlockedStartError(
             f"cells: {path} cannot be read: {error}; put it back, or remove it where more than half"
             " of the cells are there, which loses nothing"
         ) from error

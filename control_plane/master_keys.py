@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from control_plane.cells import StartError, log_circuit
+from control_plane.cells import BlockedStartError, StartError, log_circuit
 from control_plane.registry_secret import UnreadableSecretError, read_or_make, sealed_under
 from data_plane.keys import file
 from data_plane.keys.file import KeyFile, KeyFileError
@@ -58,17 +58,18 @@ async def open_keys(
     try:
         return await open_them(settings, cell, clock, entropy)
     except CellUnavailableError as error:
-        raise StartError(f"{setting}: cannot read the registry secret: {error}") from error
+        raise BlockedStartError(f"{setting}: cannot read the registry secret: {error}") from error
     except KeyFileError as error:
         has_way = any(way in str(error) for way in _WAYS)
         raise StartError(f"master-keys: {error}{'' if has_way else _FILE_WAY}") from error
     except UnreadableSecretError as error:
-        raise StartError(f"{setting}: {error}") from error
+        raise BlockedStartError(f"{setting}: {error}") from error
     except MasterKeysError as error:
-        way = _KMS_WAY if error.reason == "NotFound" else ""
-        raise StartError(
-            f"{setting}: cannot open the registry secret: {error}"
-            f"{way if settings.kms_key else _FILE_WAY}"
+        told = f"{setting}: cannot open the registry secret: {error}"
+        if not settings.kms_key:
+            raise StartError(f"{told}{_FILE_WAY}") from error
+        raise BlockedStartError(
+            f"{told}{_KMS_WAY if error.reason == 'NotFound' else ''}"
         ) from error
 
 

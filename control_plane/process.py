@@ -14,7 +14,7 @@ from typing import Final
 
 import uvloop
 
-from control_plane.cells import OpenedCell, StartError
+from control_plane.cells import BlockedStartError, OpenedCell, StartError
 from control_plane.core import queues_file
 from control_plane.core.queues_file import DeclaredQueue, QueuesFileError
 from control_plane.data_folder import death_notes, prepare_folders
@@ -185,5 +185,6 @@ def _bound(setting: str, host: str, port: int) -> socket.socket:
         return bind(host, port)
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
-            raise StartError(f"{setting}: {port} on {host} is in use") from error
-        raise StartError(f"host: cannot listen on {host}:{port}: {error.strerror}") from error
+            raise BlockedStartError(f"{setting}: {port} on {host} is in use") from error
+        what = "host" if setting == "port" else setting
+        raise StartError(f"{what}: cannot listen on {host}:{port}: {error.strerror}") from error

@@ -15,7 +15,7 @@ from tempfile import NamedTemporaryFile
 from typing import Final
 
 from control_plane.accounts import Accounts
-from control_plane.cells import StartError
+from control_plane.cells import BlockedStartError, StartError
 from control_plane.core.account import NewKey
 from control_plane.operations.administration import Record
 from data_plane.core.errors import RefusedError
@@ -63,7 +63,7 @@ async def open_root_account(settings: ServerSettings, accounts: Accounts, record
         record("root access key created", account=settings.account, key=new.id, file=str(path))
         return _export(path)
     except CellUnavailableError as error:
-        raise StartError(f"auth: the cell does not answer: {error}") from error
+        raise BlockedStartError(f"auth: the cell does not answer: {error}") from error
     except OSError as error:
         raise StartError(f"auth: cannot write {path}: {error.strerror}") from error
     except RefusedError as error:

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from control_plane.backup.door import backups_served
-from control_plane.cells import OpenedCell, StartError, log_circuit
+from control_plane.cells import BlockedStartError, OpenedCell, StartError, log_circuit
 from control_plane.cluster.running import Running, beside
 from control_plane.core.queues_file import DeclaredQueue, QueuesFileError
 from control_plane.core.revisits import Revisits
@@ -215,7 +215,7 @@ class TidegateServer:
         except QueuesFileError as error:
             raise StartError(f"queues: {settings.queues_file}: {error}") from error
         except CellUnavailableError as error:
-            raise StartError(f"queues: the cell does not answer: {error}") from error
+            raise BlockedStartError(f"queues: the cell does not answer: {error}") from error
         for outcome in outcomes:
             level = "info" if outcome.event == CREATED else "warning"
             told = {name: text for name, text in outcome._asdict().items() if text}

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from control_plane.cell_folders import NEW_FOLDER, FolderCell, Folders
-from control_plane.cells import OpenedCell, StartError
+from control_plane.cells import BlockedStartError, OpenedCell, StartError
 from control_plane.core.identity import Found, Judged, Standing, Verdict, judge
 from control_plane.core.item_field import UnknownItemFormatError
 from control_plane.core.queue_lifecycle import FIFO_SUFFIX
@@ -29,6 +29,7 @@ from control_plane.places.starting import (
     Ground,
     Plan,
     StartRefusedError,
+    WronglyNamedError,
     begin,
     go_on,
     plan_start,
@@ -155,12 +156,14 @@ def _told() -> Iterator[None]:
     """Make a StartError of what refuses a start."""
     try:
         yield
-    except (StartRefusedError, UnknownItemFormatError, CellCommandError) as error:
+    except WronglyNamedError as error:
         raise StartError(f"cells: {error}") from error
+    except (StartRefusedError, UnknownItemFormatError, CellCommandError) as error:
+        raise BlockedStartError(f"cells: {error}") from error
     except CellUnavailableError as error:
-        raise StartError(f"cells: the registry does not answer: {error}") from error
+        raise BlockedStartError(f"cells: the registry does not answer: {error}") from error
     except CellInUseError as error:
-        raise StartError(str(error)) from error
+        raise BlockedStartError(str(error)) from error
     except OSError as error:
         raise StartError(f"cells: cannot use {error.filename}: {error.strerror}") from error
 
@@ -172,7 +175,7 @@ def _check_data(data: Path) -> None:
     try:
         own = own_in(data)
     except CellInUseError as error:
-        raise StartError(str(error)) from error
+        raise BlockedStartError(str(error)) from error
     if own is not None:
         raise StartError(f"cells: {told_of(data, own)}")
     raise StartError(f"cells: {data} is the one cell of a service; name another --data for several")

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
 
-from control_plane.cells import OpenedCell, StartError
+from control_plane.cells import BlockedStartError, OpenedCell, StartError
 from control_plane.core.identity import Standing
 from control_plane.core.item_field import UnknownItemFormatError
 from control_plane.places.group_bodies import BodiesOfGroups, SegmentsOfGroups
@@ -166,7 +166,7 @@ async def open_tables(settings: ServerSettings, clock: Clock, entropy: Entropy) 
             await cell.close()
         if isinstance(error, StartError):
             raise
-        raise StartError(f"table: the registry does not answer: {error}") from error
+        raise BlockedStartError(f"table: the registry does not answer: {error}") from error
     tables = {
         one.name: TableCell(
             opened[one.name], {"endpoint": one.endpoint, "region": one.region, "table": one.table}
@@ -180,10 +180,10 @@ async def open_tables(settings: ServerSettings, clock: Clock, entropy: Entropy) 
         await _put_together(several, identities, given_up)
     except (CellCommandError, TablesRefusedError, UnknownItemFormatError) as error:
         await several.close()
-        raise StartError(f"cells: {error}") from error
+        raise BlockedStartError(f"cells: {error}") from error
     except CellUnavailableError as error:
         await several.close()
-        raise StartError(f"table: the registry does not answer: {error}") from error
+        raise BlockedStartError(f"table: the registry does not answer: {error}") from error
     return several
 
 

@@ -8,7 +8,13 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
 from control_plane.bodies import open_bodies
-from control_plane.cells import OF_DEFINITIONS, OpenedCell, StartError, log_circuit
+from control_plane.cells import (
+    OF_DEFINITIONS,
+    BlockedStartError,
+    OpenedCell,
+    StartError,
+    log_circuit,
+)
 from control_plane.core.item_field import UnknownItemFormatError
 from control_plane.places.tables import TablesRefusedError, check_told, why_no_registry
 from control_plane.places.watching import PROBE
@@ -50,7 +56,7 @@ async def open_table_cell(settings: ServerSettings, clock: Clock) -> OpenedCell:
             endpoint, region, connections_max=settings.connections + _CONTROL_CONNECTIONS
         )
     except OpenError as error:
-        raise StartError(str(error)) from error
+        raise BlockedStartError(str(error)) from error
     patience_s = settings.cell_deadline_s
     guards = tuple(
         Guard(table + use, clock, log_circuit) for use in ("/messages", OF_DEFINITIONS, "/bodies")
@@ -75,10 +81,14 @@ async def open_table_cell(settings: ServerSettings, clock: Clock) -> OpenedCell:
         bodies = await open_bodies(settings, name, cell, clock, SystemEntropy(), for_bodies)
     except CellUnavailableError as error:
         close_offloads()
-        raise StartError(f"table: cannot read {table!r}: {error}") from error
-    except (StartError, BlobsOpenError) as error:
+        raise BlockedStartError(f"table: cannot read {table!r}: {error}") from error
+    except BlobsOpenError as error:
         close_offloads()
-        raise StartError(str(error)) from error
+        kind = BlockedStartError if "://" in settings.blobs else StartError
+        raise kind(str(error)) from error
+    except StartError:
+        close_offloads()
+        raise
 
     async def close() -> None:
         bodies.close()
@@ -116,7 +126,7 @@ async def _check_tables(settings: ServerSettings, cell: Cell, clock: Clock) -> N
     except TablesRefusedError as error:
         raise StartError(f"cells-dynamodb: {error}") from error
     except UnknownItemFormatError as error:
-        raise StartError(f"cells: {error}") from error
+        raise BlockedStartError(f"cells: {error}") from error
 
 
 def check_connects(further: FurtherTable) -> None:
@@ -124,7 +134,7 @@ def check_connects(further: FurtherTable) -> None:
     try:
         connect(further.endpoint, further.region, connections_max=1).close()
     except OpenError as error:
-        raise StartError(f"cells-dynamodb: {further.name}: {error.reason}") from error
+        raise BlockedStartError(f"cells-dynamodb: {further.name}: {error.reason}") from error
 
 
 async def open_further_table(
@@ -141,7 +151,7 @@ async def open_further_table(
             endpoint, region, connections_max=settings.connections + _PROBES
         )
     except OpenError as error:
-        raise StartError(str(error)) from error
+        raise BlockedStartError(str(error)) from error
     guards = tuple(Guard(f"{further.name}/{use}", clock, log_circuit) for use in _OF_FURTHER)
     patience_s = settings.cell_deadline_s
     offloads = [
@@ -162,7 +172,7 @@ async def open_further_table(
         await cell.get(PROBE)
     except OpenError as error:
         close_offloads()
-        raise StartError(f"cells-dynamodb: {further.name} is new: {error.reason}") from error
+        raise BlockedStartError(f"cells-dynamodb: {further.name} is new: {error.reason}") from error
     except CellUnavailableError as error:
         LOG.error("the cell %s does not answer: %s", further.name, error)  # noqa: TRY400 - it may
 

@@ -13,7 +13,7 @@ import msgspec
 
 from control_plane.billing_terms import BillingTerms, read_terms
 from control_plane.budgets import BudgetWatch, Record
-from control_plane.cells import StartError, log_circuit
+from control_plane.cells import BlockedStartError, StartError, log_circuit
 from control_plane.service import RunningService, ServicePorts
 from control_plane.telling import Telling
 from control_plane.tenant_usage import MonthCosts
@@ -219,7 +219,8 @@ async def open_usage(
         register = await _enter(control, place, writer, alone=len(ledgers) == len(cells))
     except BlobsOpenError as error:
         offload.close()
-        raise StartError(f"usage: {str(error).removeprefix('blobs: ')}") from error
+        kind = BlockedStartError if "://" in settings.usage else StartError
+        raise kind(f"usage: {str(error).removeprefix('blobs: ')}") from error
     except StartError:
         offload.close()
         raise
@@ -341,7 +342,7 @@ def _read_known(path: Path, kind: type[Known]) -> Known | None:
     except FileNotFoundError:
         return None
     except (OSError, msgspec.DecodeError) as error:
-        raise StartError(f"usage: cannot read {path}: {error}") from error
+        raise BlockedStartError(f"usage: cannot read {path}: {error}") from error
 
 
 def _write_known(path: Path, known: Mark | _Off) -> bool:

@@ -5,12 +5,13 @@ core/wake_ups.py; here are the socket, the other servers' addresses, and the mom
 """
 
 import asyncio
+import errno
 import logging
 import socket
 from collections.abc import Hashable, Sequence
 from typing import Final
 
-from control_plane.cells import StartError
+from control_plane.cells import BlockedStartError, StartError
 from control_plane.core.wake_ups import EVERY_US, Channel, Pending, WakeUpSeal
 from data_plane.ports import Clock
 from data_plane.runtime.event_loop import EventLoopWaits
@@ -50,7 +51,8 @@ class Waking(asyncio.DatagramProtocol):
         try:
             self._transport, _ = await loop.create_datagram_endpoint(lambda: self, own)
         except OSError as error:
-            raise StartError(f"wake-ups: cannot listen at {own[0]}:{own[1]}: {error}") from error
+            kind = BlockedStartError if error.errno == errno.EADDRINUSE else StartError
+            raise kind(f"wake-ups: cannot listen at {own[0]}:{own[1]}: {error}") from error
         await self.look_up()
         self._waits.on_signal = self.signalled
 

@@ -305,4 +305,4 @@ def serve(context: click.Context, /, *, show_settings: bool, **options: Any) -> 
     except StartError as error:
         # Who starts it again is to get on, whether or not somebody reads why it did not start.
         say(f"tidegate: {error}\n", 2, SystemClock(), _SAYING_S)
-        sys.exit(1)
+        sys.exit(error.exit_code)

@@ -28,6 +28,10 @@ class StartRefusedError(Exception):
     """The service may not start so; the message is one line that says what helps."""
 
 
+class WronglyNamedError(StartRefusedError):
+    """It may start, but not by what was said about its cells."""
+
+
 class Plan(NamedTuple):
     """How to start: as a new service (`known` is None), or with what is known, by these cells.
 
@@ -185,7 +189,7 @@ async def go_on(
 def _check_given_up(verdict: Verdict, given_up: Iterable[str]) -> None:
     for name in given_up:
         if verdict.cells[name].standing is Standing.CURRENT:
-            raise StartRefusedError(
+            raise WronglyNamedError(
                 f"{verdict.cells[name]}, so it need not be given up: start without --give-up, and"
                 f" part with it by `tidegate cells drain {name}` and `tidegate cells remove {name}`"
             )
@@ -217,7 +221,7 @@ def _without_any(
 
 
 def _check_named(verdict: Verdict, cells: Sequence[Judged]) -> None:
-    """Raise StartRefusedError where cells would be used elsewhere than was said, or others not."""
+    """Raise WronglyNamedError where cells would be used elsewhere than was said, or others not."""
     away = [one for one in cells if one.standing is Standing.UNNAMED]
     unused = [
         one
@@ -228,14 +232,14 @@ def _check_named(verdict: Verdict, cells: Sequence[Judged]) -> None:
         return
     told = _listed([*unused, *away])
     if not away:
-        raise StartRefusedError(f"{told}, and --cell-data names it: leave it out, or empty it")
+        raise WronglyNamedError(f"{told}, and --cell-data names it: leave it out, or empty it")
     if unused:
-        raise StartRefusedError(
+        raise WronglyNamedError(
             f"{told}: name the directories of these cells, or move {MANIFEST} away if the named"
             " ones are to be served as they are"
         )
     every = [*verdict.named, *(one.path for one in away)]
-    raise StartRefusedError(
+    raise WronglyNamedError(
         f"{told}: add it, --cells {len(every)} --cell-data {','.join(every)}; or go on without,"
         f" which loses what no other cell has: --give-up {','.join(one.name for one in away)}"
     )

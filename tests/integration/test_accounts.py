@@ -162,7 +162,7 @@ def test_a_lost_file_and_an_open_one(guarded: ServerProcess) -> None:
     guarded.stop()
     where = ("--port", str(guarded.port), "--data", str(guarded.data))
     ended = run_command("serve", *where, "--new-root-key")
-    assert ended.returncode == 1
+    assert ended.returncode == 2
     assert ended.stderr.endswith(f"tidegate: new-root-key: {file} is there; move it away first\n")
 
 

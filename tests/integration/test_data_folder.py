@@ -15,7 +15,9 @@ from tests.integration.server_process import ROOT, ServerProcess, command, run_c
 from tests.ports import free_port
 
 
-def refusal(data: Path, *options: str, become: Callable[[], None] | None = None) -> str:
+def refusal(
+    data: Path, *options: str, become: Callable[[], None] | None = None, code: int = 2
+) -> str:
     """The one line that a start with this directory says."""
     arguments = ("serve", "--port", str(free_port()), "--data", str(data), "--auth", "off")
     ran = subprocess.run(
@@ -27,7 +29,7 @@ def refusal(data: Path, *options: str, become: Callable[[], None] | None = None)
         check=False,
         preexec_fn=become,
     )
-    assert (ran.returncode, ran.stdout) == (1, ""), ran.stderr
+    assert (ran.returncode, ran.stdout) == (code, ""), ran.stderr
     (line,) = ran.stderr.splitlines()
     return line.removeprefix("tidegate: ")
 
@@ -49,13 +51,13 @@ def test_a_disk_that_is_full_at_the_first_start(tmp_path: Path) -> None:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
 
-    assert refusal(tmp_path / "data", become=no_room).startswith("data: ")
+    assert refusal(tmp_path / "data", become=no_room, code=1).startswith("data: ")
 
 
 def test_a_directory_of_another_format(tmp_path: Path) -> None:
     (tmp_path / "data.mdb").touch(mode=0o600)
     (tmp_path / "data.mdb").write_bytes(b"of another program" * 1000)
-    said = refusal(tmp_path)
+    said = refusal(tmp_path, code=1)
     assert said.startswith(f"data: {tmp_path / 'data.mdb'} is damaged: page 0: it is no meta page;")
 
 
@@ -94,11 +96,11 @@ def known(tmp_path: Path) -> Iterator[ServerProcess]:
 
 def test_a_known_service_does_not_begin_anew_unasked(known: ServerProcess) -> None:
     (known.data / "data.mdb").rename(known.data.parent / "lost")
-    said = refusal(known.data)
+    said = refusal(known.data, code=1)
     assert said.startswith(f"data: {known.data} has master.keys and credentials and usage, but no")
     assert said.endswith("--begin-anew")
     (known.data / "data.mdb").touch()
-    assert refusal(known.data) == said
+    assert refusal(known.data, code=1) == said
     assert (known.data / "data.mdb").stat().st_size == 0
     known.auth, known.options = "off", ("--begin-anew",)
     known.start()
@@ -136,7 +138,7 @@ def test_a_file_that_is_cut_while_it_is_served(known: ServerProcess) -> None:
         log = known.log.read_text()
         assert f"tidegate: a fatal signal {ended} (bus error): data.mdb in" in log
         assert (known.data / "died").read_text().startswith("Fatal Python error: Bus error")
-    said = refusal(known.data)
+    said = refusal(known.data, code=1)
     assert "is damaged: it was cut to 8192 bytes" in said
 
 

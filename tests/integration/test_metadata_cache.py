@@ -154,4 +154,4 @@ def test_a_file_without_certificates_ends_the_start_with_one_line(tmp_path: Path
         ended = run_command(
             *("serve", "--port", str(free_port()), "--data", str(tmp_path / "data"), *options)
         )
-        assert (ended.returncode, ended.stdout, ended.stderr) == (1, "", line)
+        assert (ended.returncode, ended.stdout, ended.stderr) == (2, "", line)

@@ -95,7 +95,7 @@ def test_a_key_that_cannot_be_read_ends_the_start(tmp_path: Path) -> None:
     where = ("--port", str(free_port()), "--data", str(tmp_path / "data"))
     ended = run_command("serve", *where, "--metrics-key", str(file))
     said = f"tidegate: metrics-key: {file}: No such file or directory\n"
-    assert (ended.returncode, ended.stderr) == (1, said)
+    assert (ended.returncode, ended.stderr) == (2, said)
 
 
 def test_metrics_are_made_once_for_all_who_ask(tmp_path: Path) -> None:

@@ -73,6 +73,6 @@ def test_a_wrong_file_ends_the_start_with_one_line(tmp_path: Path) -> None:
     file.write_text("[queues.orders]\nVisibilityTimeout = 43_201")
     where = ("--port", str(free_port()), "--data", str(tmp_path / "data"))
     ended = run_command("serve", *where, "--queues", str(file))
-    assert (ended.returncode, ended.stdout) == (1, "")
+    assert (ended.returncode, ended.stdout) == (2, "")
     reason = "queue orders: Invalid value for the parameter VisibilityTimeout."
     assert ended.stderr == f"tidegate: queues: {file}: {reason}\n"

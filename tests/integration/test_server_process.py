@@ -202,7 +202,7 @@ def test_a_data_folder_that_cannot_be_is_said_in_one_line(tmp_path: Path) -> Non
     (tmp_path / "file").write_text("no folder")
     wrong = tmp_path / "file" / "data"
     result = run_command("serve", "--port", str(free_port()), "--data", str(wrong))
-    assert result.returncode == 1
+    assert result.returncode == 2
     assert result.stderr == f"tidegate: data: cannot use {wrong}: Not a directory\n"
 
 

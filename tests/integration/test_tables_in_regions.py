@@ -208,7 +208,7 @@ def test_a_server_that_means_another_region_does_not_start(
     options = options_of(regions, table, tmp_path)
     wrong = [text.replace("ap-south-1=ap-south-1/", "ap-south-1=eu-north-1/") for text in options]
     ended = run_command("serve", *where, *wrong)
-    assert ended.returncode == 1
+    assert ended.returncode == 2
     assert ended.stderr.splitlines()[-1] == (
         f"tidegate: cells-dynamodb: ap-south-1 is the table {table} in ap-south-1, as the registry"
         f" has it, and not {table} in eu-north-1"

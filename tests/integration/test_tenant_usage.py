@@ -173,6 +173,6 @@ def test_a_wrong_billing_file_stops_the_start_in_one_line(tmp_path: Path) -> Non
     terms.write_text('{"schema": "tidegate.billing/1", "webhook": []}')
     data = tmp_path / "data"
     ended = run_command("serve", "--data", str(data), "--port", "0", "--billing", str(terms))
-    assert ended.returncode != 0
+    assert ended.returncode == 2
     (line,) = ended.stderr.splitlines()
     assert line.startswith(f"tidegate: billing: {terms}: ")

@@ -1,0 +1,109 @@
+"""A start that is refused says why in one line, by an exit code that says whose turn it is."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.integration.certificates import make_certificates
+from tests.integration.server_process import ServerProcess, run_command
+from tests.ports import free_port
+
+NOWHERE = "203.0.113.9"
+"""An address that no machine has (RFC 5737)."""
+
+Options = Callable[[Path], tuple[str, ...]]
+
+
+def refused(data: Path, *options: str, code: int) -> str:
+    """The line with which a start on this directory is refused."""
+    ended = run_command("serve", "--port", str(free_port()), "--data", str(data), *options)
+    assert (ended.returncode, ended.stdout) == (code, ""), ended.stderr
+    (line,) = ended.stderr.splitlines()
+    return line.removeprefix("tidegate: ")
+
+
+def junk(folder: Path) -> str:
+    file = folder / "junk"
+    file.write_text("junk")
+    file.chmod(0o600)
+    return str(file)
+
+
+def of_another_key(folder: Path) -> tuple[str, ...]:
+    own, other = make_certificates(folder / "own"), make_certificates(folder / "other")
+    return "--tls-certificate", str(own.certificate), "--tls-key", str(other.key)
+
+
+def of_no_certificate(folder: Path) -> tuple[str, ...]:
+    return (
+        "--tls-certificate",
+        junk(folder),
+        "--tls-key",
+        str(make_certificates(folder / "own").key),
+    )
+
+
+WRONG: dict[str, Options] = {
+    "tls-certificate": of_no_certificate,
+    "tls-key": of_another_key,
+    "master-keys": lambda folder: ("--master-keys", junk(folder)),
+    "queues": lambda folder: ("--queues", junk(folder)),
+    "billing": lambda folder: ("--billing", junk(folder)),
+    "metrics-key": lambda folder: ("--metrics-key", junk(folder)),
+    "usage": lambda folder: ("--usage", junk(folder)),
+    "host": lambda _folder: ("--host", NOWHERE),
+    "metrics": lambda _folder: ("--metrics", f"{NOWHERE}:9999"),
+    "cell-data": lambda folder: (
+        *("--cells", "2", "--cell-data", f"{folder / 'data'},{folder / 'b'}"),
+    ),
+}
+
+
+@pytest.mark.parametrize("setting", WRONG)
+def test_what_has_to_be_corrected_ends_with_2(tmp_path: Path, setting: str) -> None:
+    said = refused(tmp_path / "data", *WRONG[setting](tmp_path), code=2)
+    assert said.startswith(f"{setting}: ")
+
+
+@pytest.fixture
+def stopped(tmp_path: Path) -> ServerProcess:
+    """A server that has served, and does not any more."""
+    server = ServerProcess(tmp_path / "data", tmp_path / "log", auth="on")
+    server.start()
+    assert server.stop() == 0
+    return server
+
+
+def test_keys_of_another_service_end_with_2_and_credentials_that_are_none(
+    stopped: ServerProcess, tmp_path: Path
+) -> None:
+    keys, credentials = stopped.data / "master.keys", stopped.data / "credentials"
+    kept = tmp_path / "kept"
+    shutil.move(keys, kept)
+    assert refused(stopped.data, code=2).startswith(f"master-keys: {keys}: no such file; ")
+    other = ServerProcess(tmp_path / "other", tmp_path / "log", auth="on")
+    other.start()
+    assert other.stop() == 0
+    shutil.copy(other.data / "master.keys", keys)
+    said = refused(stopped.data, code=2)
+    assert said.startswith("master-keys: cannot open the registry secret: ")
+    shutil.move(kept, keys)
+    credentials.write_text("junk")
+    said = refused(stopped.data, code=2)
+    assert said == f"auth: {credentials} is no credentials file; move it away"
+
+
+def test_what_is_stored_and_damaged_ends_with_1(stopped: ServerProcess) -> None:
+    (stopped.data / "data.mdb").write_bytes(bytes(100_000))
+    assert "is damaged" in refused(stopped.data, code=1)
+    (stopped.data / "data.mdb").unlink()
+    assert "but no data.mdb" in refused(stopped.data, code=1)
+
+
+def test_an_engine_that_does_not_answer_ends_with_1(tmp_path: Path) -> None:
+    nobody = f"http://127.0.0.1:{free_port()}"
+    tables = ("--cell", "dynamodb", "--cell-endpoint", nobody)
+    said = refused(tmp_path / "data", *tables, code=1)
+    assert said.startswith(f"cell-endpoint: no DynamoDB answers at {nobody}")
