@@ -6,7 +6,8 @@ records lie, a missing data file is a loss, and said so.
 
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -14,7 +15,7 @@ from control_plane.backup.folder import is_backup
 from control_plane.backup.restoring import RESTORING
 from control_plane.cell_folders import NEW_FOLDER
 from control_plane.cells import BlockedStartError, StartError
-from control_plane.folder_modes import FOLDER_MODE, USAGE_FOLDER, close_to_others
+from control_plane.folder_modes import FOLDER_MODE, USAGE_FOLDER, close_to_others, why_unusable
 from control_plane.manifest import check_not_copied, read_manifest
 from control_plane.places.starting import MANIFEST
 from control_plane.whose_cell import service_above, several_in
@@ -30,12 +31,32 @@ def prepare_folders(settings: ServerSettings) -> list[str]:
     What the process makes from now on is for its own user alone. Raises StartError.
     """
     os.umask(_UMASK)
+    check_folders(settings)
+    if settings.cell == "embedded":
+        _make(settings.data)
+    folders = dict.fromkeys((settings.data, *cell_folders(settings)))
+    return [line for folder in folders for line in close_to_others(folder)]
+
+
+@contextmanager
+def nothing_left_behind(data: Path) -> Iterator[None]:
+    """Where a start is refused in here, directories that it made go again, if they are empty."""
+    made = [folder for folder in (data, *data.parents) if not os.path.lexists(folder)]
+    try:
+        yield
+    except StartError:
+        with suppress(OSError):  # something is in there
+            for folder in made:
+                folder.rmdir()
+        raise
+
+
+def check_folders(settings: ServerSettings) -> None:
+    """Raise StartError unless a server may begin in its directories; nothing is changed."""
     if settings.cell == "embedded":  # others may need none of it
         # One of several cells that cannot be used begins as failed, and the others serve.
         _check_folder(settings.data)
         check_data(settings)
-    folders = dict.fromkeys((settings.data, *cell_folders(settings)))
-    return [line for folder in folders for line in close_to_others(folder)]
 
 
 def check_data(settings: ServerSettings) -> None:
@@ -69,14 +90,17 @@ def death_notes(settings: ServerSettings) -> list[Path]:
 
 
 def _check_folder(folder: Path) -> None:
-    """Raise StartError unless files can be made in there; a missing one is made."""
+    """Raise StartError unless files can be made in there, or it can be made."""
     try:
-        folder.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
         found = folder.stat()
-    except FileExistsError:
-        raise StartError(f"data: {folder} is no directory; name one with --data") from None
+    except FileNotFoundError:
+        if reason := why_unusable(folder):
+            raise StartError(f"data: cannot use {folder}: {reason}") from None
+        return
     except OSError as error:
         raise StartError(f"data: cannot use {folder}: {error.strerror}") from error
+    if not stat.S_ISDIR(found.st_mode):
+        raise StartError(f"data: {folder} is no directory; name one with --data")
     by_effective_ids = os.access in os.supports_effective_ids
     if os.access(folder, os.R_OK | os.W_OK | os.X_OK, effective_ids=by_effective_ids):
         return
@@ -89,6 +113,13 @@ def _check_folder(folder: Path) -> None:
         f"data: {folder} belongs to user {found.st_uid} (mode {mode:o}), and this server runs as"
         f" user {os.geteuid()}: chown it, or name another directory with --data"
     )
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
+    except OSError as error:
+        raise StartError(f"data: cannot use {folder}: {error.strerror}") from error
 
 
 def _check_restored(settings: ServerSettings) -> None:

@@ -1,5 +1,6 @@
-"""Directories of a service are for its own user alone, also where they were there before it."""
+"""Directories of a service: whether they can be, and that they are for its own user alone."""
 
+import errno
 import os
 import stat
 from collections.abc import Iterator
@@ -28,6 +29,20 @@ def _foreign(folder: Path) -> str:
     if ours & set(names):
         return ""
     return names[0] if names else ""
+
+
+def why_unusable(folder: Path) -> str:
+    """Why nothing can be made in a directory that may be missing, in words; "": it can be."""
+    whole = folder.absolute()
+    by_effective_ids = os.access in os.supports_effective_ids
+    try:
+        nearest = next(one for one in (whole, *whole.parents) if os.path.lexists(one))
+        if not nearest.is_dir():
+            return os.strerror(errno.ENOTDIR)
+    except OSError as error:
+        return error.strerror or str(error)
+    can_write = os.access(nearest, os.W_OK | os.X_OK, effective_ids=by_effective_ids)
+    return "" if can_write else os.strerror(errno.EACCES)
 
 
 def close_to_others(folder: Path) -> Iterator[str]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from control_plane.cells import BlockedStartError, StartError, log_circuit
+from control_plane.folder_modes import why_unusable
 from control_plane.registry_secret import UnreadableSecretError, read_or_make, sealed_under
 from data_plane.keys import file
 from data_plane.keys.file import KeyFile, KeyFileError
@@ -19,6 +20,7 @@ from data_plane.ports import (
 from data_plane.runtime.event_loop import EventLoopOffload
 from data_plane.runtime.guard import Guard
 from data_plane.settings import ServerSettings
+from data_plane.system import SystemEntropy
 
 _KMS_CONNECTIONS: Final = 4
 _KMS_PATIENCE_S: Final = 5.0
@@ -46,6 +48,25 @@ class OpenedKeys:
     guards: tuple[Guard, ...] = ()
 
 
+def check_key_file(settings: ServerSettings) -> None:
+    """Raise StartError where the file of master keys cannot be used, or made."""
+    path = settings.key_file
+    if settings.kms_key and settings.master_keys is None:
+        return
+    try:
+        if settings.kms_key or file.is_there(path):
+            KeyFile(path, SystemEntropy())
+        elif reason := why_unusable(path.parent):
+            raise KeyFileError(f"{path}: {reason}")
+    except KeyFileError as error:
+        raise _wrong_file(error) from error
+
+
+def _wrong_file(error: KeyFileError) -> StartError:
+    has_way = any(way in str(error) for way in _WAYS)
+    return StartError(f"master-keys: {error}{'' if has_way else _FILE_WAY}")
+
+
 async def open_keys(
     settings: ServerSettings, cell: Cell, clock: Clock, entropy: Entropy
 ) -> OpenedKeys:
@@ -60,8 +81,7 @@ async def open_keys(
     except CellUnavailableError as error:
         raise BlockedStartError(f"{setting}: cannot read the registry secret: {error}") from error
     except KeyFileError as error:
-        has_way = any(way in str(error) for way in _WAYS)
-        raise StartError(f"master-keys: {error}{'' if has_way else _FILE_WAY}") from error
+        raise _wrong_file(error) from error
     except UnreadableSecretError as error:
         raise BlockedStartError(f"{setting}: {error}") from error
     except MasterKeysError as error:

@@ -9,17 +9,21 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Final
 
 import uvloop
 
 from control_plane.cells import BlockedStartError, OpenedCell, StartError
-from control_plane.core import queues_file
-from control_plane.core.queues_file import DeclaredQueue, QueuesFileError
-from control_plane.data_folder import death_notes, prepare_folders
+from control_plane.core.queues_file import DeclaredQueue
+from control_plane.data_folder import (
+    check_folders,
+    death_notes,
+    nothing_left_behind,
+    prepare_folders,
+)
 from control_plane.death_watch import watch_for_death
 from control_plane.master_keys import open_keys
+from control_plane.named_files import check_beside_store, read_queues
 from control_plane.one_cell import open_cell
 from control_plane.pages import check_pages
 from control_plane.server import TidegateServer
@@ -54,7 +58,7 @@ _LAST_LINES_S: Final = 2.0
 
 def run(settings: ServerSettings) -> int:
     """Serve until a signal says stop (stopping.py); the exit code. Raises StartError."""
-    declared = _read_queues(settings.queues_file)
+    declared = read_queues(settings)
     check_tls(settings)
     check_pages(settings)
     clock = SystemClock()
@@ -83,20 +87,6 @@ def _line(log_format: str) -> Callable[[dict[str, object]], bytes]:
     if log_format == "text" or at_a_terminal:
         return partial(readable, in_colour=at_a_terminal)
     return encoded
-
-
-def _read_queues(path: Path | None) -> list[DeclaredQueue]:
-    """The queues to be made at the start. Raises StartError."""
-    if path is None:
-        return []
-    try:
-        return queues_file.parse(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise StartError(f"queues: {path}: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise StartError(f"queues: {path}: it is not UTF-8") from error
-    except QueuesFileError as error:
-        raise StartError(f"queues: {path}: {error}") from error
 
 
 async def _run(
@@ -160,13 +150,16 @@ async def _open_cells(
     settings: ServerSettings, clock: Clock, log: LogWriter
 ) -> tuple[OpenedCell, Together | None]:
     """What the settings name, in directories that are ready for it. Raises StartError."""
-    for line in prepare_folders(settings):
-        log.event("warning", "data directory", reason=line)
-    watch_for_death(death_notes(settings))
-    if settings.has_several:
-        several = await open_several(settings, clock, SystemEntropy())
-        return as_opened(several), several
-    return await open_cell(settings, clock), None
+    check_folders(settings)
+    check_beside_store(settings, clock)
+    with nothing_left_behind(settings.data):
+        for line in prepare_folders(settings):
+            log.event("warning", "data directory", reason=line)
+        watch_for_death(death_notes(settings))
+        if settings.has_several:
+            several = await open_several(settings, clock, SystemEntropy())
+            return as_opened(several), several
+        return await open_cell(settings, clock), None
 
 
 @contextmanager

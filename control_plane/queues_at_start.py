@@ -49,8 +49,9 @@ class QueuesAtStart:
         Raises QueuesFileError with one line that names the queue, and CellUnavailableError.
         """
         for queue in declared:
+            given, parsed = checked(queue, self._account, self._region)
             try:
-                self._wanted[queue.name] = self._read(queue, now_us)
+                self._wanted[queue.name] = self._define(queue, given, parsed, now_us)
             except RefusedError as refusal:
                 raise _wrong(queue.name, refusal) from refusal
         for name, wanted in self._wanted.items():
@@ -75,24 +76,10 @@ class QueuesAtStart:
             return wanted.definition if wanted is not None else None
         return found
 
-    def _read(self, queue: DeclaredQueue, now_us: int) -> _Wanted:
+    def _define(
+        self, queue: DeclaredQueue, given: dict[str, str], parsed: dict[str, str], now_us: int
+    ) -> _Wanted:
         """The definition of a queue. Raises RefusedError as CreateQueue does."""
-        given = dict(queue.attributes)
-        if queue.name.endswith(FIFO_SUFFIX):
-            given.setdefault("FifoQueue", "true")
-        fifo = queue_attributes.asks_for_fifo(given)
-        if queue.dead_letter_queue:
-            given["RedrivePolicy"] = json.dumps(
-                {
-                    "deadLetterTargetArn": arn_of(
-                        "sqs", self._region, self._account, queue.dead_letter_queue
-                    ),
-                    "maxReceiveCount": queue.receive_count_max,
-                }
-            )
-        parsed = queue_attributes.parse(given, fifo=fifo)
-        check_name(queue.name, fifo=fifo)
-        queue_tags.check_tags(queue.tags)
         definition = self._registry.define(
             account=self._account,
             region=self._region,
@@ -115,6 +102,31 @@ class QueuesAtStart:
                 raise _wrong(definition.name, refusal) from refusal
             return [Outcome(DELETED, definition.name)]
         return [Outcome(CREATED, definition.name)]
+
+
+def checked(
+    queue: DeclaredQueue, account: str, region: str
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Attributes of a queue, as a request would give them, and parsed.
+
+    Held to the rules of CreateQueue that need no look at other queues. Raises QueuesFileError.
+    """
+    given = dict(queue.attributes)
+    if queue.name.endswith(FIFO_SUFFIX):
+        given.setdefault("FifoQueue", "true")
+    if queue.dead_letter_queue:
+        target = arn_of("sqs", region, account, queue.dead_letter_queue)
+        given["RedrivePolicy"] = json.dumps(
+            {"deadLetterTargetArn": target, "maxReceiveCount": queue.receive_count_max}
+        )
+    try:
+        fifo = queue_attributes.asks_for_fifo(given)
+        parsed = queue_attributes.parse(given, fifo=fifo)
+        check_name(queue.name, fifo=fifo)
+        queue_tags.check_tags(queue.tags)
+    except RefusedError as refusal:
+        raise _wrong(queue.name, refusal) from refusal
+    return given, parsed
 
 
 def _differences(existing: Definition, wanted: _Wanted) -> list[Outcome]:

@@ -32,6 +32,19 @@ _PROFILE: Final = "default"
 _KEY_ID: Final = "aws_access_key_id"
 
 
+def check_credentials(settings: ServerSettings) -> None:
+    """Raise StartError where the file of root's access key is there and cannot be used."""
+    path = settings.credentials_file
+    if not settings.verifies or settings.root_key is not None or not path.exists():
+        return
+    if settings.new_root_key:
+        raise StartError(f"new-root-key: {path} is there; move it away first")
+    try:
+        _read_key_id(path)
+    except OSError as error:
+        raise StartError(f"auth: cannot read {path}: {error.strerror}") from error
+
+
 async def open_root_account(settings: ServerSettings, accounts: Accounts, record: Record) -> str:
     """Make the root account, its access key and the file where they are missing.
 
@@ -40,13 +53,12 @@ async def open_root_account(settings: ServerSettings, accounts: Accounts, record
     and writes its file. Raises StartError.
     """
     path = settings.credentials_file
+    check_credentials(settings)
     try:
         await _make_account(settings.account, accounts)
         if settings.root_key is not None:
             return await _use_given(settings.root_key, accounts)
         if path.exists():
-            if settings.new_root_key:
-                raise StartError(f"new-root-key: {path} is there; move it away first")
             return await _use(path, settings.account, accounts)
         with _beside(path) as draft:
             if settings.new_root_key:

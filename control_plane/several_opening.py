@@ -12,6 +12,7 @@ from control_plane.cells import BlockedStartError, OpenedCell, StartError
 from control_plane.core.identity import Found, Judged, Standing, Verdict, judge
 from control_plane.core.item_field import UnknownItemFormatError
 from control_plane.core.queue_lifecycle import FIFO_SUFFIX
+from control_plane.folder_modes import why_unusable
 from control_plane.manifest import ManifestFile, check_not_copied, read_manifest
 from control_plane.places.beating import QueueName, Served
 from control_plane.places.items import REMOVED
@@ -136,9 +137,7 @@ async def check_folders(settings: ServerSettings, clock: Clock, entropy: Entropy
         start.folders.unlock()
         await _look(start, _peek_at)
         if _plan(start).known is None:
-            new = [start.looked[path] for path in _new_paths(start).values()]
-            if reasons := [one.reason for one in new if one.reason]:
-                raise StartError("; ".join([_NEEDS_ALL, *reasons]))
+            _check_all(start, _new_paths(start).values())
 
 
 def _start(settings: ServerSettings, clock: Clock, entropy: Entropy) -> _Start:
@@ -189,7 +188,7 @@ def _check_new(start: _Start) -> None:
         path = start.folders.text_of(folder.absolute())
         if path in known or start.folders.has_data(path):
             continue
-        if reason := why_no_cell(folder, data, named):
+        if reason := why_no_cell(folder, data, named) or why_unusable(folder):
             raise StartError(f"cell-data: cannot use {folder}: {reason}")
 
 
@@ -345,6 +344,7 @@ async def _refill(several: SeveralCells, one: Judged) -> None:
 async def _begin_new(start: _Start) -> SeveralCells:
     """A new service, in the directories that the settings name. Raises StartError."""
     paths = _new_paths(start)
+    _check_all(start, paths.values())
     await start.close()
     start.looked.clear()
     for name, path in paths.items():
@@ -357,6 +357,12 @@ async def _begin_new(start: _Start) -> SeveralCells:
     several = start.several(await begin(start.ground(), paths))
     await several.make_missing()
     return several
+
+
+def _check_all(start: _Start, paths: Iterable[str]) -> None:
+    """Raise StartError where a directory of a new service cannot be used."""
+    if reasons := [reason for path in paths if (reason := start.looked[path].reason)]:
+        raise StartError("; ".join([_NEEDS_ALL, *reasons]))
 
 
 def _new_paths(start: _Start) -> dict[str, str]:

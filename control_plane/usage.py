@@ -14,6 +14,7 @@ import msgspec
 from control_plane.billing_terms import BillingTerms, read_terms
 from control_plane.budgets import BudgetWatch, Record
 from control_plane.cells import BlockedStartError, StartError, log_circuit
+from control_plane.folder_modes import why_unusable
 from control_plane.service import RunningService, ServicePorts
 from control_plane.telling import Telling
 from control_plane.tenant_usage import MonthCosts
@@ -194,6 +195,23 @@ async def _each(steps: list[Step]) -> None:
         raise failures[0]
 
 
+def check_usage(settings: ServerSettings, clock: Clock) -> None:
+    """Raise StartError where the terms cannot be read, or the directory cannot be used or made."""
+    if settings.usage == USAGE_OFF:
+        return
+    terms_of(settings, clock)
+    if "://" not in settings.usage:
+        place = Path(settings.usage) if settings.usage else settings.data / DIRECTORY
+        if reason := why_unusable(place):
+            raise StartError(f"usage: cannot use {place}: {reason}")
+
+
+def terms_of(settings: ServerSettings, clock: Clock) -> BillingTerms:
+    """What usage costs this month. Raises StartError."""
+    at = utc_time(clock.now_us() // 1_000_000)
+    return read_terms(settings.billing, f"{at.year:04}-{at.month:02}")
+
+
 async def open_usage(
     settings: ServerSettings,
     cells: Mapping[str, Cell],
@@ -209,8 +227,7 @@ async def open_usage(
     if settings.usage == USAGE_OFF:
         since = _note_off(settings.data, clock) if ledgers else 0
         return Usage(clock, writes=[partial(discard, cell, since) for cell in ledgers.values()])
-    at = utc_time(clock.now_us() // 1_000_000)
-    terms = read_terms(settings.billing, f"{at.year:04}-{at.month:02}")
+    terms = terms_of(settings, clock)
     guard = Guard("usage", clock, log_circuit)
     offload = EventLoopOffload(_THREADS, clock, guard, patience_s=_PATIENCE_S)
     try:

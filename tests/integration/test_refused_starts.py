@@ -55,9 +55,8 @@ WRONG: dict[str, Options] = {
     "usage": lambda folder: ("--usage", junk(folder)),
     "host": lambda _folder: ("--host", NOWHERE),
     "metrics": lambda _folder: ("--metrics", f"{NOWHERE}:9999"),
-    "cell-data": lambda folder: (
-        *("--cells", "2", "--cell-data", f"{folder / 'data'},{folder / 'b'}"),
-    ),
+    "blobs": lambda folder: ("--cell", "dynamodb", "--blobs", junk(folder)),
+    "cell-data": lambda folder: ("--cells", "2", "--cell-data", f"{folder / 'a'},{folder / 'a/b'}"),
 }
 
 
@@ -65,6 +64,46 @@ WRONG: dict[str, Options] = {
 def test_what_has_to_be_corrected_ends_with_2(tmp_path: Path, setting: str) -> None:
     said = refused(tmp_path / "data", *WRONG[setting](tmp_path), code=2)
     assert said.startswith(f"{setting}: ")
+
+
+def of_a_wrong_attribute(folder: Path) -> tuple[str, ...]:
+    file = folder / "queues.toml"
+    file.write_text("[queues.orders]\nDelaySeconds = 901\n")
+    return "--queues", str(file)
+
+
+def of_a_lost_file(folder: Path) -> tuple[str, ...]:
+    """KMS, and a key file besides, which is not there."""
+    return "--kms-key", "alias/x", "--master-keys", str(folder / "lost")
+
+
+MADE_BEFORE: dict[str, Options] = {
+    **WRONG,
+    "attribute": of_a_wrong_attribute,
+    "key file beside KMS": of_a_lost_file,
+    "keys below a file": lambda folder: ("--master-keys", f"{junk(folder)}/keys"),
+    "usage below a file": lambda folder: ("--usage", f"{junk(folder)}/usage"),
+    "cells below a file": lambda folder: (
+        "--cells",
+        "2",
+        "--cell-data",
+        f"{folder / 'a'},{junk(folder)}/b",
+    ),
+}
+
+
+@pytest.mark.parametrize("wrong", MADE_BEFORE)
+def test_nothing_is_left_behind(tmp_path: Path, wrong: str) -> None:
+    options = MADE_BEFORE[wrong](tmp_path)
+    before = sorted(tmp_path.rglob("*"))
+    refused(tmp_path / "new" / "data", *options, code=2)
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_nothing_is_made_in_a_backup_or_another_service(stopped: ServerProcess) -> None:
+    before = sorted(stopped.data.rglob("*"))
+    assert "is a service's" in refused(stopped.data / "new", code=2)
+    assert sorted(stopped.data.rglob("*")) == before
 
 
 @pytest.fixture
@@ -91,8 +130,10 @@ def test_keys_of_another_service_end_with_2_and_credentials_that_are_none(
     assert said.startswith("master-keys: cannot open the registry secret: ")
     shutil.move(kept, keys)
     credentials.write_text("junk")
+    store = (stopped.data / "data.mdb").read_bytes()
     said = refused(stopped.data, code=2)
     assert said == f"auth: {credentials} is no credentials file; move it away"
+    assert (stopped.data / "data.mdb").read_bytes() == store
 
 
 def test_what_is_stored_and_damaged_ends_with_1(stopped: ServerProcess) -> None:
