@@ -1,6 +1,7 @@
 """The audit: exports of a cell, and usage, against each other; a report that names what differs."""
 
 import sys
+import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial, reduce
@@ -33,7 +34,7 @@ from glue_jobs.exports import (
 )
 from glue_jobs.ledger import Ledger, by_ledger, ledger_of, without_usage
 from glue_jobs.lost_executors import begun_again
-from glue_jobs.places import Place, is_missing, place_of
+from glue_jobs.places import Place, is_missing, is_unwritable, place_of
 from glue_jobs.plural import counted
 from glue_jobs.progress import SILENT, Progress
 from glue_jobs.session import LITTLE_BYTES, open_session
@@ -264,11 +265,13 @@ def run(
 
 
 def main(argv: Sequence[str]) -> int:
-    """Audit; the exit code is 1 where something should not be so, 2 where nothing was read."""
+    """Audit; the exit code is 1 where something should not be so, 2 where nothing was audited."""
     try:
         options = read(ARGUMENTS, argv)
         if options["usage"] and is_missing(options["usage"]):
             raise JobError(f"usage: there is no folder {options['usage']}; '' compares nothing")
+        if is_unwritable(options["out"]):
+            raise JobError(f"out: {options['out']} is no folder that can be written, or made")
         size_bytes = sum(found.bytes for found in place_of(options["exports"]).list(""))
         progress = Progress("audit", _say)
         progress.step("starting Spark")
@@ -276,6 +279,9 @@ def main(argv: Sequence[str]) -> int:
         report = begun_again(partial(run, options, session, progress), progress.step)
     except JobError as error:
         _say(f"audit: {error}")
+        return 2
+    except Exception:  # noqa: BLE001 - told whole; and Python's own exit code is that of errors found
+        traceback.print_exc()
         return 2
     page = f"{options['out']}/{report['folder']}/report.html"
     errors, notes = counted(report["errors"], "error"), counted(report["notes"], "note")

@@ -47,7 +47,8 @@ def audit_command(python: Path, given: Mapping[str, str]) -> Sequence[str]:
 def audit(context: click.Context, /, *, python: Path | None, **given: str) -> None:
     """Follow every message through all exports, and compare them with usage.
 
-    The exit code is 1 where something is wrong. docs/audit.md says what each difference means.
+    The exit code is 1 where something is wrong, 2 where nothing was audited. docs/audit.md
+    says what each difference means.
     """
     command = audit_command(spark_python(python), given)
     ran = subprocess.run(command, check=False)  # noqa: S603 - the project's own program

@@ -6,10 +6,11 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from glue_jobs import audit
 from glue_jobs.access import ACCESS
 from glue_jobs.audit_inputs import Usage, put_aside, read_usage
 from glue_jobs.places import FolderPlace
-from tests.spark.cells import MINUTE_US
+from tests.spark.cells import MINUTE_US, T0_US, write_export
 from tests.spark.usage_places import write_mark, write_records
 
 A, B = "aaaaaaaaaaaaaaaa", "bbbbbbbbbbbbbbbb"
@@ -189,3 +190,20 @@ def test_usage_of_sandboxes_is_never_whole(session: SparkSession, tmp_path: Path
     write_mark(tmp_path, "c" * 16, day="2026-11-06", records=1, access=1, **its)
     usage = read_usage(session, FolderPlace(tmp_path))
     assert (usage.from_minute, usage.ended_us) == (-1, -1)
+
+
+def test_an_audit_that_fails_does_not_end_as_one_with_errors(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise RuntimeError("nobody expected this")
+
+    write_export(tmp_path / "exports", [], T0_US)
+    arguments = ["--usage=", *(f"--{name}={tmp_path / name}" for name in ("exports", "out"))]
+    monkeypatch.setattr(audit, "open_session", broken)
+    assert audit.main(arguments) == 2
+    assert "RuntimeError: nobody expected this" in capsys.readouterr().err
+    (tmp_path / "out").touch()
+    assert audit.main(arguments) == 2
+    said = f"audit: out: {tmp_path / 'out'} is no folder that can be written, or made\n"
+    assert capsys.readouterr().err == said
