@@ -1,6 +1,7 @@
 """What may keep a server from serving, or cost it what it promises: looked at before it starts."""
 
 import asyncio
+import errno
 import os
 import resource
 import socket
@@ -16,14 +17,20 @@ from cryptography import x509
 
 from control_plane.cells import StartError, check_embedded_cell
 from control_plane.data_folder import check_data
+from control_plane.folder_modes import why_unusable
+from control_plane.named_files import wrong_files
+from control_plane.registry_secret import ITEM, UnreadableSecretError, check_opens
 from control_plane.several_opening import check_folders
 from control_plane.tls import check_tls
 from data_plane.core.cell_clock import CellClock, LeftCell
 from data_plane.core.utc import utc_time
 from data_plane.embedded.file_check import FileDamageError
 from data_plane.embedded.left import left_cell
+from data_plane.embedded.peeking import peek
 from data_plane.embedded.store import DATA_FILE, CellInUseError
-from data_plane.ports import Clock
+from data_plane.http.connections import bind
+from data_plane.keys.file import KeyFile, KeyFileError
+from data_plane.ports import Clock, MasterKeysError
 from data_plane.settings import ServerSettings
 from data_plane.system import SystemEntropy, running_us
 
@@ -55,7 +62,7 @@ Check = Callable[[ServerSettings], Finding]
 
 def examine(settings: ServerSettings, clock: Clock) -> Iterator[Finding]:
     """Look at everything that can be looked at without starting a server."""
-    checks: list[Check] = [file_limit, port, partial(certificate, clock)]
+    checks: list[Check] = [partial(files, clock), file_limit, port, partial(certificate, clock)]
     if settings.cell == "embedded":
         clocks = partial(machine_clock, clock)
         disk: list[Check] = [directory, writing, file_system, free_space, syncing]
@@ -69,6 +76,9 @@ def examine(settings: ServerSettings, clock: Clock) -> Iterator[Finding]:
 def directory(settings: ServerSettings) -> Finding:
     """It is a directory of this user, closed to others; one that is missing is made."""
     path = settings.data
+    if reason := why_unusable(path) if not path.exists() else "":
+        said = f"{path} cannot be made: {reason}"
+        return Finding("directory", "error", said, "name another --data")
     if not path.exists():
         return Finding("directory", "ok", f"{path} is not there yet; the first start makes it")
     if not path.is_dir():
@@ -218,18 +228,49 @@ def keys(settings: ServerSettings) -> Finding:
     path = settings.key_file
     if settings.kms_key:
         return Finding("keys", "ok", "they are in KMS, which was not asked")
-    if not path.exists():
-        if _data_files(settings.data):
-            remedy = "put it back: without it nothing that is stored can be read"
-            return Finding("keys", "error", f"{path} is not there, and a store is", remedy)
+    if not path.exists() and not _data_files(settings.data):
         return Finding("keys", "ok", f"the first start makes {path}")
-    for one in (path, settings.credentials_file):
-        if one.exists() and stat.S_IMODE(one.stat().st_mode) & _FOR_OTHERS:
-            return Finding("keys", "error", f"others may use {one}", f"chmod 600 {one}")
+    if wrong := _wrong_keys(settings):
+        return Finding("keys", "error", *wrong)
     if path.parent == settings.data:
         remedy = f"keep a copy of {path} elsewhere, and no copy of it with backups"
         return Finding("keys", "warning", f"{path} lies beside what it opens", remedy)
     return Finding("keys", "ok", f"{path} is apart from what it opens")
+
+
+def _wrong_keys(settings: ServerSettings) -> tuple[str, str] | None:
+    """Why the file of master keys does not open what is stored, and what helps; None: it does."""
+    path = settings.key_file
+    if not path.exists():
+        remedy = "put it back: without it nothing that is stored can be read"
+        return f"{path} is not there, and a store is", remedy
+    if stat.S_IMODE(path.stat().st_mode) & _FOR_OTHERS:
+        return f"others may use {path}", f"chmod 600 {path}"
+    reason = ""
+    try:
+        master_keys = KeyFile(settings.key_file, SystemEntropy())
+        for data_file in _data_files(settings.data):
+            if (item := peek(data_file.parent, ITEM)) is None:
+                continue
+            try:
+                asyncio.run(check_opens(item, master_keys))
+            except (MasterKeysError, UnreadableSecretError) as error:
+                reason = f"cannot open the registry secret: {error}"
+            else:
+                return None  # of several cells one may be another service's
+    except KeyFileError as error:
+        reason = str(error)
+    except CellInUseError:
+        return None  # its server has opened it
+    remedy = "put back the file that this service had, or name it: --master-keys FILE"
+    return (reason, remedy) if reason else None
+
+
+def files(clock: Clock, settings: ServerSettings) -> Finding:
+    """Files and directories that settings name besides can be used."""
+    if wrong := wrong_files(settings, clock):
+        return Finding("files", "error", "; ".join(wrong), "mend what is named")
+    return Finding("files", "ok", "what settings name besides can be used")
 
 
 def file_limit(_settings: ServerSettings) -> Finding:
@@ -242,14 +283,18 @@ def file_limit(_settings: ServerSettings) -> Finding:
 
 
 def port(settings: ServerSettings) -> Finding:
-    """Nobody else listens there."""
-    try:
-        with socket.create_server((settings.host, settings.port)):
-            pass
-    except OSError as error:
-        said = f"{settings.host}:{settings.port}: {error.strerror}"
-        remedy = f"end what listens there (ss -ltnp 'sport = :{settings.port}'), or name a --port"
-        return Finding("port", "error", said, remedy)
+    """Nobody else listens there, nor where metrics are to be."""
+    apart = [("metrics", *settings.metrics_at)] if settings.metrics_at else []
+    for setting, host, number in (("port", settings.host, settings.port), *apart):
+        try:
+            bind(host, number).close()
+        except OSError as error:
+            said = f"{host}:{number}: {error.strerror}"
+            remedy = f"name another --{'host' if setting == 'port' else setting}"
+            if error.errno == errno.EADDRINUSE:
+                ends = f"end what listens there (ss -ltnp 'sport = :{number}')"
+                remedy = f"{ends}, or name another --{setting}"
+            return Finding("port", "error", said, remedy)
     return Finding("port", "ok", f"{settings.host}:{settings.port} is free")
 
 
@@ -266,8 +311,13 @@ def certificate(clock: Clock, settings: ServerSettings) -> Finding:
         check_tls(settings)
     except StartError as error:
         return Finding("certificate", "error", str(error), "name a certificate and its key")
-    ends = x509.load_pem_x509_certificates(path.read_bytes())[0].not_valid_after_utc
-    left_s = ends.timestamp() - clock.now_us() / 1_000_000
+    shown = x509.load_pem_x509_certificates(path.read_bytes())[0]
+    begins, ends = shown.not_valid_before_utc, shown.not_valid_after_utc
+    now_s = clock.now_us() / 1_000_000
+    if now_s < begins.timestamp():
+        said = f"{path} is not valid before {begins:%Y-%m-%d}"
+        return Finding("certificate", "error", said, "renew it, or set this machine's clock")
+    left_s = ends.timestamp() - now_s
     said = f"{path} is valid until {ends:%Y-%m-%d}"
     if left_s < CERTIFICATE_S_MIN:
         state: State = "error" if left_s < 0 else "warning"

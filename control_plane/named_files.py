@@ -7,8 +7,10 @@ from control_plane.core import queues_file
 from control_plane.core.queues_file import DeclaredQueue, QueuesFileError
 from control_plane.folder_modes import why_unusable
 from control_plane.master_keys import check_key_file
+from control_plane.pages import check_pages
 from control_plane.queues_at_start import checked
 from control_plane.root_account import check_credentials
+from control_plane.tls import cache_tls
 from control_plane.usage import check_usage
 from data_plane.ports import Clock
 from data_plane.settings import ServerSettings
@@ -37,6 +39,26 @@ def check_beside_store(settings: ServerSettings, clock: Clock) -> None:
     check_key_file(settings)
     check_credentials(settings)
     check_usage(settings, clock)
+    check_blobs(settings)
+
+
+def check_blobs(settings: ServerSettings) -> None:
+    """Raise StartError where the directory of big bodies cannot be used or made."""
     place = settings.blobs
     if place and "://" not in place and (reason := why_unusable(Path(place))):
         raise StartError(f"blobs: cannot use {place}: {reason}")
+
+
+def wrong_files(settings: ServerSettings, clock: Clock) -> list[str]:
+    """Why a start would refuse what settings name beside certificate and master keys, in words."""
+    wrong = []
+    for check in (check_pages, cache_tls, read_queues, check_credentials, check_blobs):
+        try:
+            check(settings)
+        except StartError as error:
+            wrong.append(str(error))
+    try:
+        check_usage(settings, clock)
+    except StartError as error:
+        wrong.append(str(error))
+    return wrong

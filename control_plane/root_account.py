@@ -35,11 +35,13 @@ _KEY_ID: Final = "aws_access_key_id"
 def check_credentials(settings: ServerSettings) -> None:
     """Raise StartError where the file of root's access key is there and cannot be used."""
     path = settings.credentials_file
-    if not settings.verifies or settings.root_key is not None or not path.exists():
+    if not settings.verifies or settings.root_key is not None:
         return
-    if settings.new_root_key:
-        raise StartError(f"new-root-key: {path} is there; move it away first")
     try:
+        if not path.exists():
+            return
+        if settings.new_root_key:
+            raise StartError(f"new-root-key: {path} is there; move it away first")
         _read_key_id(path)
     except OSError as error:
         raise StartError(f"auth: cannot read {path}: {error.strerror}") from error

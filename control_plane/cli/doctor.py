@@ -29,7 +29,7 @@ def _settings_of_serve(command: Callable[..., None]) -> Callable[..., None]:
 @click.option("--json", "as_json", is_flag=True, help="One JSON array of findings.")
 @_settings_of_serve
 def doctor(*, as_json: bool, **options: Any) -> None:
-    """Look at directory, disk, store, clock, keys, port, limits and certificate of a server.
+    """Look at directory, disk, store, clock, keys, files, ports, limits and certificate.
 
     It takes the options and variables of `tidegate serve`, and changes nothing. What is stored is
     looked at as a start does. Run it as the server's user while no server runs: else the port is

@@ -16,13 +16,16 @@ from click.testing import CliRunner
 from control_plane import doctor
 from control_plane.cli.main import tidegate
 from control_plane.doctor import Finding, examine, kind_of
+from control_plane.registry_secret import read_or_make
 from data_plane.core.cell_clock import CellClock
 from data_plane.embedded.cell import EmbeddedCell
 from data_plane.embedded.encoding import FORMAT_KEY
 from data_plane.embedded.store import Store, StoreSizes
+from data_plane.keys import file
+from data_plane.keys.file import KeyFile
 from data_plane.ports import Key
 from data_plane.settings import ServerSettings
-from data_plane.system import SystemClock, running_us
+from data_plane.system import SystemClock, SystemEntropy, running_us
 from tests.integration.certificates import make_certificates
 from tests.ports import free_port
 from tests.unit.control_plane.starting import nothing, play
@@ -36,7 +39,7 @@ def data(tmp_path: Path) -> Path:
     made = tmp_path / "data"
     made.mkdir(mode=0o700)
     write(made, Hours(0))
-    (tmp_path / "master.keys").touch(mode=0o600)
+    file.create(tmp_path / "master.keys", SystemEntropy(), 1)
     return made
 
 
@@ -205,8 +208,62 @@ def open_keys(data: Path, _patch: pytest.MonkeyPatch) -> dict[str, Any]:
 
 
 def keys_beside(data: Path, _patch: pytest.MonkeyPatch) -> dict[str, Any]:
-    (data / "master.keys").touch(mode=0o600)
+    file.create(data / "master.keys", SystemEntropy(), 1)
     return {"master_keys": None}
+
+
+def no_keys(data: Path, _patch: pytest.MonkeyPatch) -> dict[str, Any]:
+    (data.parent / "master.keys").write_text("junk")
+    return {}
+
+
+def other_keys(data: Path, _patch: pytest.MonkeyPatch) -> dict[str, Any]:
+    path = data.parent / "other.keys"
+    file.create(path, SystemEntropy(), 1)
+
+    async def seal() -> None:
+        cell = EmbeddedCell(data.parent / "sealed", SystemClock())
+        own = KeyFile(data.parent / "master.keys", SystemEntropy())
+        await read_or_make(cell, own, SystemClock(), SystemEntropy())
+        await cell.close()
+
+    asyncio.run(seal())
+    return {"master_keys": path, "data": data.parent / "sealed"}
+
+
+def wrong_file(setting: str, name: str = "junk") -> Plant:
+    def plant(data: Path, _patch: pytest.MonkeyPatch) -> dict[str, Any]:
+        junk = data.parent / name
+        junk.write_text("junk")
+        junk.chmod(0o600)
+        return {setting: str(junk) if setting in {"usage", "metadata_cache_tls"} else junk}
+
+    return plant
+
+
+def wrong_authority(data: Path, patch: pytest.MonkeyPatch) -> dict[str, Any]:
+    return {"metadata_cache": "localhost", **wrong_file("metadata_cache_tls")(data, patch)}
+
+
+def wrong_queue(data: Path, _patch: pytest.MonkeyPatch) -> dict[str, Any]:
+    path = data.parent / "queues.toml"
+    path.write_text("[queues.orders]\nDelaySeconds = 901\n")
+    return {"queues_file": path}
+
+
+def wrong_credentials(data: Path, _patch: pytest.MonkeyPatch) -> dict[str, Any]:
+    (data / "credentials").write_text("junk")
+    (data / "credentials").chmod(0o600)
+    return {}
+
+
+def link_to_nothing(data: Path, _patch: pytest.MonkeyPatch) -> dict[str, Any]:
+    (data.parent / "link").symlink_to(data.parent / "nothing")
+    return {"data": data.parent / "link"}
+
+
+def no_such_host(_data: Path, _patch: pytest.MonkeyPatch) -> dict[str, Any]:
+    return {"host": "203.0.113.9"}
 
 
 def few_files(_data: Path, patch: pytest.MonkeyPatch) -> dict[str, Any]:
@@ -226,6 +283,10 @@ def wrong_certificate(data: Path, _patch: pytest.MonkeyPatch) -> dict[str, Any]:
 def old_certificate(data: Path, _patch: pytest.MonkeyPatch) -> dict[str, Any]:
     made = make_certificates(data.parent / "made")
     return {"tls_certificate": made.certificate, "tls_key": made.key, "days_later": 10_000}
+
+
+def early_certificate(data: Path, patch: pytest.MonkeyPatch) -> dict[str, Any]:
+    return {**old_certificate(data, patch), "days_later": -10}
 
 
 @pytest.mark.parametrize(
@@ -256,6 +317,18 @@ def old_certificate(data: Path, _patch: pytest.MonkeyPatch) -> dict[str, Any]:
         (lost_keys_of_several, "keys", "error", "is not there, and a store is", "put it back"),
         (open_keys, "keys", "error", "others may use", "chmod 600"),
         (keys_beside, "keys", "warning", "beside what it opens", "elsewhere"),
+        (no_keys, "keys", "error", "master.keys: it is no file of master keys", "put back"),
+        (other_keys, "keys", "error", "it is sealed under file:", "--master-keys"),
+        (wrong_file("queues_file"), "files", "error", "queues: ", "mend"),
+        (wrong_queue, "files", "error", "queue orders: Invalid value", "mend"),
+        (wrong_file("billing"), "files", "error", "billing: ", "mend"),
+        (wrong_file("metrics_key"), "files", "error", "metrics-key: ", "mend"),
+        (wrong_file("usage"), "files", "error", "usage: cannot use", "mend"),
+        (wrong_authority, "files", "error", "metadata-cache-tls: ", "mend"),
+        (wrong_credentials, "files", "error", "credentials is no credentials file", "mend"),
+        (link_to_nothing, "directory", "error", "cannot be made: Not a directory", "--data"),
+        (no_such_host, "port", "error", "Cannot assign requested address", "another --host"),
+        (early_certificate, "certificate", "error", "is not valid before", "clock"),
         (few_files, "open files", "warning", "1024 at most", "LimitNOFILE"),
         (in_clear, "certificate", "warning", "in clear", "--tls-certificate"),
         (wrong_certificate, "certificate", "error", "is not the key of", "certificate"),
@@ -310,6 +383,14 @@ def test_a_store_that_the_server_on_this_port_uses_is_no_fault(
     assert [one.check for one in found if one.state != "ok"] == ["port"]
     (told,) = [one.said for one in found if one.check == "store"]
     assert told == f"{data} is in use, and so is the port: by one server, it seems"
+
+
+def test_an_address_of_metrics_that_is_taken_is_told(data: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        at = f"127.0.0.1:{taken.getsockname()[1]}"
+        (told,) = [one for one in examined(data, metrics=at) if one.check == "port"]
+    assert (told.state, told.said) == ("error", f"{at}: Address already in use")
+    assert told.remedy.endswith("or name another --metrics")
 
 
 def test_the_command_ends_with_1_where_something_is_in_the_way(data: Path) -> None:
