@@ -65,8 +65,12 @@ def examine(settings: ServerSettings, clock: Clock) -> Iterator[Finding]:
     checks: list[Check] = [partial(files, clock), file_limit, port, partial(certificate, clock)]
     if settings.cell == "embedded":
         clocks = partial(machine_clock, clock)
-        disk: list[Check] = [directory, writing, file_system, free_space, syncing]
-        checks = [*disk, partial(store, clock), clocks, keys, *checks]
+        disk: list[Check] = [writing, file_system, free_space, syncing]
+        yield (found := directory(settings))
+        if (
+            found.state != "error" or not settings.data.exists()
+        ):  # else this user sees nothing there
+            checks = [*disk, partial(store, clock), clocks, keys, *checks]
     elif settings.endpoint:
         checks = [endpoint, *checks]
     for check in checks:
@@ -290,7 +294,8 @@ def port(settings: ServerSettings) -> Finding:
             bind(host, number).close()
         except OSError as error:
             said = f"{host}:{number}: {error.strerror}"
-            remedy = f"name another --{'host' if setting == 'port' else setting}"
+            is_host = setting == "port" and error.errno != errno.EACCES
+            remedy = f"name another --{'host' if is_host else setting}"
             if error.errno == errno.EADDRINUSE:
                 ends = f"end what listens there (ss -ltnp 'sport = :{number}')"
                 remedy = f"{ends}, or name another --{setting}"

@@ -179,5 +179,5 @@ def _bound(setting: str, host: str, port: int) -> socket.socket:
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
             raise BlockedStartError(f"{setting}: {port} on {host} is in use") from error
-        what = "host" if setting == "port" else setting
+        what = "host" if setting == "port" and error.errno != errno.EACCES else setting
         raise StartError(f"{what}: cannot listen on {host}:{port}: {error.strerror}") from error

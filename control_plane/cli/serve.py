@@ -1,13 +1,14 @@
 """`tidegate serve`."""
 
 import sys
+from pathlib import Path
 from typing import Any
 
 import click
 
 from control_plane.cells import StartError
 from control_plane.cli.root_key import root_key_options, take_root_key
-from control_plane.cli.setting import DIRECTORY, FILE, setting
+from control_plane.cli.setting import FILE, setting
 from control_plane.cli.shown_settings import SHOW, shown_settings
 from control_plane.process import run
 from data_plane.http.logs import say
@@ -29,7 +30,10 @@ _SAYING_S = 2.0
 @setting("--host", "Address to listen on; without authentication only a loopback address.")
 @setting("--port", "Port to listen on; 0: one that is free.")
 @setting(
-    "--data", "Directory of the embedded cell; it is made if it does not exist.", type=DIRECTORY
+    "--data",
+    "Directory of the embedded cell; it is made if it does not exist.",
+    # Whose directory it is, where this user cannot read it, is said by who looks at it.
+    type=click.Path(path_type=Path, file_okay=False, readable=False),
 )
 @setting(
     "--begin-anew",

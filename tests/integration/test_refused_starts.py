@@ -1,11 +1,19 @@
 """A start that is refused says why in one line, by an exit code that says whose turn it is."""
 
+import errno
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from control_plane import process
+from control_plane.cells import StartError
+from control_plane.cli.main import tidegate
+from data_plane.settings import ServerSettings
 from tests.integration.certificates import make_certificates
 from tests.integration.server_process import ServerProcess, run_command
 from tests.ports import free_port
@@ -148,3 +156,36 @@ def test_an_engine_that_does_not_answer_ends_with_1(tmp_path: Path) -> None:
     tables = ("--cell", "dynamodb", "--cell-endpoint", nobody)
     said = refused(tmp_path / "data", *tables, code=1)
     assert said.startswith(f"cell-endpoint: no DynamoDB answers at {nobody}")
+
+
+@pytest.mark.parametrize("name", ["serve", "doctor"])
+def test_whose_directory_it_is_that_cannot_be_read_is_said(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    name: str,
+) -> None:
+    data, user, access = tmp_path / "data", os.geteuid(), os.access
+    data.mkdir(mode=0o700)
+
+    def not_there(path: Path, mode: int, **others: Any) -> bool:
+        return Path(path) != data and access(path, mode, **others)
+
+    monkeypatch.setattr(os, "geteuid", lambda: user + 1)
+    monkeypatch.setattr(os, "access", not_there)
+    ended = CliRunner().invoke(tidegate, [name, "--port", str(free_port()), "--data", str(data)])
+    said = ended.output + capfd.readouterr().err
+    assert f"{data} belongs to user {user}" in said
+    assert "store: " not in said
+    assert ended.exit_code == {"serve": 2, "doctor": 1}[name]
+
+
+def test_a_port_that_this_user_may_not_have_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_host: str, _port: int) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(process, "bind", refuse)
+    with pytest.raises(
+        StartError, match=r"port: cannot listen on 127\.0\.0\.1:80: Permission denied"
+    ):
+        process.run(ServerSettings(port=80))
