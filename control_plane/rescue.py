@@ -95,11 +95,11 @@ def _rescue(
                 owns.extend([decode_own(decode_item(value))] if key == _OWN else [])
                 yield key, value
 
+    is_new = not target.exists()
     _make(target, tell)
     written = fill(target, whole(), salvage.present_us, salvage.eras())
     if not written:
-        for name in (DATA_FILE, LOCK_FILE):
-            (target / name).unlink()
+        _unmake(target, is_new=is_new)
         raise RescueError(f"nothing in {source / DATA_FILE} is whole: restore a backup")
     _set_present(source, target, salvage.present_us, counts)
     copied = _copy_others(source, target)
@@ -119,6 +119,13 @@ def _make(target: Path, tell: Callable[[str], None]) -> None:
     target.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
     for line in close_to_others(target):
         tell(line)
+
+
+def _unmake(target: Path, *, is_new: bool) -> None:
+    for name in (DATA_FILE, LOCK_FILE):
+        (target / name).unlink()
+    if is_new:
+        target.rmdir()
 
 
 def _how_to_serve(target: Path, own: Own) -> str:

@@ -8,7 +8,7 @@ import fcntl
 import hashlib
 import os
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import BinaryIO, Final, Self
@@ -79,10 +79,13 @@ class _Manifest(msgspec.Struct, frozen=True):
     sha256: str
 
 
-def write_backup(target: Path, records: Iterable[Record]) -> tuple[Contents, Head]:
+def write_backup(
+    target: Path, records: Iterable[Record], before: Callable[[Head], object] = lambda _head: None
+) -> tuple[Contents, Head]:
     """Write a backup to a directory that is new or empty; it is there whole, or not at all.
 
-    Raises BackupError, OSError, and what reading the records raises.
+    What is to be done `before` it shows under its name may fail, and then there is none. Raises
+    BackupError, OSError, and what that and reading the records raise.
     """
     target = target.absolute()
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
@@ -101,6 +104,7 @@ def write_backup(target: Path, records: Iterable[Record]) -> tuple[Contents, Hea
         )
         _write_manifest(unfinished / MANIFEST, contents)
         sync_directory(unfinished)
+        before(head)
         unfinished.rename(target)
         sync_directory(target.parent)
     return contents, head

@@ -1,6 +1,7 @@
 """`tidegate backup`: all of a service's embedded cells as of one moment."""
 
 import os
+from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import Final
@@ -8,7 +9,7 @@ from typing import Final
 import click
 import msgspec
 
-from control_plane.backup.folder import MANIFEST, write_backup
+from control_plane.backup.folder import MANIFEST, is_backup, write_backup
 from control_plane.backup.source import BackupError, backed_up
 from control_plane.backup.stream import BackupCutOffError, Head
 from control_plane.cli.setting import DIRECTORY, FILE, setting
@@ -48,9 +49,7 @@ def backup(directory: Path, data: Path, master_keys: Path | None, keys: Path | N
     try:
         _check_apart(directory, data, keys)
         with backed_up(data, key_file) as records:
-            contents, head = write_backup(directory, records)
-        if keys is not None:
-            _write_keys(head, keys)
+            contents, head = write_backup(directory, records, partial(_write_keys, keys))
     except (BackupError, BackupCutOffError, KeyFileError) as error:
         raise click.ClickException(str(error)) from error
     except DamagedItemError as error:
@@ -78,13 +77,17 @@ def backup(directory: Path, data: Path, master_keys: Path | None, keys: Path | N
 def _check_apart(directory: Path, data: Path, keys: Path | None) -> None:
     """A backup beside what it is of, or with the keys to it, is of little use."""
     backup_at = directory.resolve()
+    if is_backup(data):
+        raise BackupError(f"data: {data} is a backup: copy it as it is")
     if data.resolve() in (backup_at, *backup_at.parents):
         raise BackupError(f"{directory} is in {data}: name a directory elsewhere")
     if keys is not None and backup_at in keys.resolve().parents:
         raise BackupError(f"keys: {keys} is in the backup: name a file elsewhere")
 
 
-def _write_keys(head: Head, keys: Path) -> None:
+def _write_keys(keys: Path | None, head: Head) -> None:
+    if keys is None:
+        return
     if not head.key_file:
         raise BackupError(f"keys: there is no file of them: {head.keys}")
     file.copy(Path(head.key_file), keys)
