@@ -118,8 +118,7 @@ async def _run(
         await server.make_queues(declared)
         greeting = await server.greeting()
     except StartError:
-        await opened.close()
-        keys.close()
+        await server.refuse()
         raise
     # What was imported stays: collections that walk over it would stop all requests for a while.
     gc.collect()

@@ -233,6 +233,12 @@ class TidegateServer:
         self.log.event("warning", "authentication is off", host=self.settings.host)
         return "AUTHENTICATION IS OFF: whoever reaches this address may do everything."
 
+    async def refuse(self) -> None:
+        """End what was opened for a start that is refused, as a server that lost nothing."""
+        await self._last_usage()
+        await self.opened.close()
+        self.keys.close()
+
     async def serve(
         self, stop: asyncio.Event, listeners: Listeners, started: Callable[[], None]
     ) -> bool:
@@ -240,9 +246,9 @@ class TidegateServer:
 
         Returns whether all that was in flight then could finish.
         """
-        await self._begin_waking()
-        self._begin_upkeep()
         try:
+            await self._begin_waking()
+            self._begin_upkeep()
             async with (
                 copies_for_exports(self.settings.data, self.opened.copy),
                 backups_served(self.settings, self.opened, self.keys.where),

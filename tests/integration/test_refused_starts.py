@@ -1,6 +1,7 @@
 """A start that is refused says why in one line, by an exit code that says whose turn it is."""
 
 import errno
+import json
 import os
 import shutil
 from collections.abc import Callable
@@ -189,3 +190,14 @@ def test_a_port_that_this_user_may_not_have_is_named(monkeypatch: pytest.MonkeyP
         StartError, match=r"port: cannot listen on 127\.0\.0\.1:80: Permission denied"
     ):
         process.run(ServerSettings(port=80))
+
+
+def test_a_start_that_is_refused_late_is_no_server_that_was_cut_off(
+    stopped: ServerProcess, tmp_path: Path
+) -> None:
+    file = tmp_path / "queues.toml"
+    file.write_text('[queues.a]\ndead_letters = { queue = "none", max_receive_count = 5 }\n')
+    assert refused(stopped.data, "--queues", str(file), code=2).startswith("queues: ")
+    found = [json.loads(path.read_bytes()) for path in stopped.data.glob("usage/writers/*.json")]
+    servers = [mark for mark in found if mark["kind"] == "server"]
+    assert [mark["closed"] for mark in servers] == [True, True]
