@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 
 import click
+from botocore.exceptions import BotoCoreError, ClientError
 
 from control_plane.cli.times import hour
 from data_plane.system import SystemClock
@@ -103,7 +104,7 @@ def add(  # noqa: PLR0913 - one for each option
             signer=signer_of(signer) if signer else None,
             anchors=[anchor_of(url) for url in anchors],
         )
-    except (JobError, OSError) as error:
+    except (JobError, OSError, BotoCoreError, ClientError) as error:
         raise click.ClickException(str(error)) from error
     objects = counted(len(added.objects) + len(added.versions), "object")
     click.echo(f"digest {added.number} of {added.hour}: {objects}")

@@ -5,8 +5,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from botocore.exceptions import EndpointConnectionError
 from click.testing import CliRunner, Result
 
+from control_plane.cli import digest
 from control_plane.cli.main import tidegate
 from glue_jobs.verifier import Folder
 
@@ -88,6 +90,18 @@ def test_what_cannot_be_read_is_told_apart_from_what_was_changed(
     verified = _tidegate("digest", "verify", str(tmp_path))
     assert verified.exit_code == 2
     assert verified.output.startswith("not read: bill: Permission denied\nhead: ")
+
+
+def test_a_bucket_that_does_not_answer_is_said_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def add(*_: object, **__: object) -> None:
+        raise EndpointConnectionError(endpoint_url="http://127.0.0.1:1/bucket")
+
+    monkeypatch.setattr(digest, "add_digest", add)
+    refused = _tidegate("digest", "add", str(tmp_path))
+    said = 'Error: Could not connect to the endpoint URL: "http://127.0.0.1:1/bucket"\n'
+    assert (refused.exit_code, refused.output) == (1, said)
 
 
 def test_no_digest_is_of_an_hour_that_is_not_over(tmp_path: Path) -> None:
