@@ -98,7 +98,7 @@ def test_a_start_that_fails_ends_whoever_reads_why(tmp_path: Path, pipe: Pipe) -
     (tmp_path / "file").write_text("no folder")
     serve = ("serve", "--port", "0", "--data", str(tmp_path / "file" / "data"))
     ran = subprocess.run(command(*serve), cwd=ROOT, stderr=pipe.writer, timeout=60, check=False)
-    assert ran.returncode == 1
+    assert ran.returncode == 2
 
 
 def test_a_terminal_that_shows_nothing_holds_up_neither_requests_nor_the_stop(
