@@ -55,7 +55,8 @@ def check_key_file(settings: ServerSettings) -> None:
         return
     try:
         if settings.kms_key or file.is_there(path):
-            KeyFile(path, SystemEntropy())
+            if not path.is_fifo():  # which can be read once
+                KeyFile(path, SystemEntropy())
         elif reason := why_unusable(path.parent):
             raise KeyFileError(f"{path}: {reason}")
     except KeyFileError as error:

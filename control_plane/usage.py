@@ -199,7 +199,8 @@ def check_usage(settings: ServerSettings, clock: Clock) -> None:
     """Raise StartError where the terms cannot be read, or the directory cannot be used or made."""
     if settings.usage == USAGE_OFF:
         return
-    terms_of(settings, clock)
+    if settings.billing is None or not settings.billing.is_fifo():  # which can be read once
+        terms_of(settings, clock)
     if "://" not in settings.usage:
         place = Path(settings.usage) if settings.usage else settings.data / DIRECTORY
         if reason := why_unusable(place):

@@ -14,7 +14,9 @@ from click.testing import CliRunner
 from control_plane import process
 from control_plane.cells import StartError
 from control_plane.cli.main import tidegate
+from control_plane.named_files import check_beside_store
 from data_plane.settings import ServerSettings
+from data_plane.system import SystemClock
 from tests.integration.certificates import make_certificates
 from tests.integration.server_process import ServerProcess, run_command
 from tests.ports import free_port
@@ -201,3 +203,15 @@ def test_a_start_that_is_refused_late_is_no_server_that_was_cut_off(
     found = [json.loads(path.read_bytes()) for path in stopped.data.glob("usage/writers/*.json")]
     servers = [mark for mark in found if mark["kind"] == "server"]
     assert [mark["closed"] for mark in servers] == [True, True]
+
+
+@pytest.mark.parametrize("setting", ["billing", "master_keys"])
+def test_a_pipe_is_read_by_who_uses_it_alone(tmp_path: Path, setting: str) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe, 0o600)
+    held = os.open(pipe, os.O_RDWR)
+    os.write(held, b"{}")
+    settings: dict[str, Any] = {"data": tmp_path / "data", setting: pipe}
+    check_beside_store(ServerSettings(**settings), SystemClock())
+    assert os.read(held, 100) == b"{}"
+    os.close(held)
