@@ -125,7 +125,7 @@ def _make(folder: Path) -> None:
 def _check_restored(settings: ServerSettings) -> None:
     """Raise StartError where a backup is not restored, or not all of it."""
     for folder in (settings.data, *cell_folders(settings)):
-        if (folder / RESTORING).exists():
+        if os.path.lexists(folder / RESTORING):
             raise BlockedStartError(
                 f"data: a backup is being restored to {folder}, or that was cut off: empty"
                 f" {settings.data}, and restore it again"

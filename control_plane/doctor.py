@@ -8,6 +8,7 @@ import socket
 import stat
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
@@ -67,9 +68,7 @@ def examine(settings: ServerSettings, clock: Clock) -> Iterator[Finding]:
         clocks = partial(machine_clock, clock)
         disk: list[Check] = [writing, file_system, free_space, syncing]
         yield (found := directory(settings))
-        if (
-            found.state != "error" or not settings.data.exists()
-        ):  # else this user sees nothing there
+        if found.state != "error":  # else nothing is to be seen there
             checks = [*disk, partial(store, clock), clocks, keys, *checks]
     elif settings.endpoint:
         checks = [endpoint, *checks]
@@ -80,14 +79,15 @@ def examine(settings: ServerSettings, clock: Clock) -> Iterator[Finding]:
 def directory(settings: ServerSettings) -> Finding:
     """It is a directory of this user, closed to others; one that is missing is made."""
     path = settings.data
-    if reason := why_unusable(path) if not path.exists() else "":
-        said = f"{path} cannot be made: {reason}"
-        return Finding("directory", "error", said, "name another --data")
-    if not path.exists():
+    try:
+        found = path.stat()
+    except OSError:
+        if reason := why_unusable(path):
+            said = f"{path} cannot be made: {reason}"
+            return Finding("directory", "error", said, "name another --data")
         return Finding("directory", "ok", f"{path} is not there yet; the first start makes it")
-    if not path.is_dir():
+    if not stat.S_ISDIR(found.st_mode):
         return Finding("directory", "error", f"{path} is no directory", "name another --data")
-    found = path.stat()
     if found.st_uid != os.geteuid():
         return Finding(
             "directory",
@@ -149,7 +149,8 @@ def syncing(settings: ServerSettings) -> Finding:
     except OSError as error:
         return Finding("fsync", "error", f"{path.parent}: {error.strerror}", "see 'writing'")
     finally:
-        path.unlink(missing_ok=True)
+        with suppress(OSError):  # where it could not be made
+            path.unlink()
     said = f"a write is on disk after {took_s * 1000:.1f} ms"
     if took_s > FSYNC_S_MAX:
         remedy = "sends wait for it, together: use a disk with a faster fsync, or batches"
@@ -232,7 +233,7 @@ def keys(settings: ServerSettings) -> Finding:
     path = settings.key_file
     if settings.kms_key:
         return Finding("keys", "ok", "they are in KMS, which was not asked")
-    if not path.exists() and not _data_files(settings.data):
+    if not os.path.lexists(path) and not _data_files(settings.data):
         return Finding("keys", "ok", f"the first start makes {path}")
     if wrong := _wrong_keys(settings):
         return Finding("keys", "error", *wrong)
@@ -245,10 +246,14 @@ def keys(settings: ServerSettings) -> Finding:
 def _wrong_keys(settings: ServerSettings) -> tuple[str, str] | None:
     """Why the file of master keys does not open what is stored, and what helps; None: it does."""
     path = settings.key_file
-    if not path.exists():
+    try:
+        is_open = stat.S_IMODE(path.stat().st_mode) & _FOR_OTHERS
+    except FileNotFoundError:
         remedy = "put it back: without it nothing that is stored can be read"
         return f"{path} is not there, and a store is", remedy
-    if stat.S_IMODE(path.stat().st_mode) & _FOR_OTHERS:
+    except OSError as error:
+        return f"{path}: {error.strerror}", "run as the user whom it belongs to"
+    if is_open:
         return f"others may use {path}", f"chmod 600 {path}"
     reason = ""
     try:

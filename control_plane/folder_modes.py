@@ -31,6 +31,14 @@ def _foreign(folder: Path) -> str:
     return names[0] if names else ""
 
 
+def is_pipe(path: Path) -> bool:
+    """Whether what is there can be read once alone."""
+    try:
+        return path.is_fifo()
+    except OSError:
+        return False  # told by who opens it
+
+
 def why_unusable(folder: Path) -> str:
     """Why nothing can be made in a directory that may be missing, in words; "": it can be."""
     whole = folder.absolute()
@@ -41,8 +49,10 @@ def why_unusable(folder: Path) -> str:
             return os.strerror(errno.ENOTDIR)
     except OSError as error:
         return error.strerror or str(error)
-    can_write = os.access(nearest, os.W_OK | os.X_OK, effective_ids=by_effective_ids)
-    return "" if can_write else os.strerror(errno.EACCES)
+    if os.access(nearest, os.W_OK | os.X_OK, effective_ids=by_effective_ids):
+        return ""
+    is_read_only = os.statvfs(nearest).f_flag & os.ST_RDONLY
+    return os.strerror(errno.EROFS if is_read_only else errno.EACCES)
 
 
 def close_to_others(folder: Path) -> Iterator[str]:
@@ -50,8 +60,8 @@ def close_to_others(folder: Path) -> Iterator[str]:
 
     A directory that has other people's files, and nothing of a service, stays as it is.
     """
-    if not folder.is_dir():
-        return
+    if not os.access(folder, os.F_OK) or not folder.is_dir():
+        return  # missing, or told by who opens it
     if foreign := _foreign(folder):
         yield (
             f"{folder} has files that are no service's ({foreign}): others may go on using it; a"

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from control_plane.cells import BlockedStartError, StartError, log_circuit
-from control_plane.folder_modes import why_unusable
+from control_plane.folder_modes import is_pipe, why_unusable
 from control_plane.registry_secret import UnreadableSecretError, read_or_make, sealed_under
 from data_plane.keys import file
 from data_plane.keys.file import KeyFile, KeyFileError
@@ -55,7 +55,7 @@ def check_key_file(settings: ServerSettings) -> None:
         return
     try:
         if settings.kms_key or file.is_there(path):
-            if not path.is_fifo():  # which can be read once
+            if not is_pipe(path):
                 KeyFile(path, SystemEntropy())
         elif reason := why_unusable(path.parent):
             raise KeyFileError(f"{path}: {reason}")

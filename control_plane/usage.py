@@ -14,7 +14,7 @@ import msgspec
 from control_plane.billing_terms import BillingTerms, read_terms
 from control_plane.budgets import BudgetWatch, Record
 from control_plane.cells import BlockedStartError, StartError, log_circuit
-from control_plane.folder_modes import why_unusable
+from control_plane.folder_modes import is_pipe, why_unusable
 from control_plane.service import RunningService, ServicePorts
 from control_plane.telling import Telling
 from control_plane.tenant_usage import MonthCosts
@@ -199,7 +199,7 @@ def check_usage(settings: ServerSettings, clock: Clock) -> None:
     """Raise StartError where the terms cannot be read, or the directory cannot be used or made."""
     if settings.usage == USAGE_OFF:
         return
-    if settings.billing is None or not settings.billing.is_fifo():  # which can be read once
+    if settings.billing is None or not is_pipe(settings.billing):
         terms_of(settings, clock)
     if "://" not in settings.usage:
         place = Path(settings.usage) if settings.usage else settings.data / DIRECTORY

@@ -1,6 +1,7 @@
 """Each fault that is planted is named, with what helps."""
 
 import asyncio
+import errno
 import json
 import os
 import resource
@@ -90,7 +91,8 @@ def of_somebody_else(_data: Path, patch: pytest.MonkeyPatch) -> dict[str, Any]:
     return {}
 
 
-def not_writable(_data: Path, _patch: pytest.MonkeyPatch) -> dict[str, Any]:
+def not_writable(_data: Path, patch: pytest.MonkeyPatch) -> dict[str, Any]:
+    patch.setattr(doctor, "why_unusable", lambda _path: "")
     return {"data": Path("/proc/tidegate")}
 
 
@@ -109,6 +111,15 @@ def full(_data: Path, patch: pytest.MonkeyPatch) -> dict[str, Any]:
 
 def slow(_data: Path, patch: pytest.MonkeyPatch) -> dict[str, Any]:
     patch.setattr(doctor, "_synced_s", lambda _path: 0.2)
+    return {}
+
+
+def read_only(_data: Path, patch: pytest.MonkeyPatch) -> dict[str, Any]:
+    def refuse(path: Path, **_: object) -> float:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(path))
+
+    patch.setattr(doctor, "_synced_s", refuse)
+    patch.setattr(Path, "unlink", refuse)
     return {}
 
 
@@ -301,6 +312,7 @@ def early_certificate(data: Path, patch: pytest.MonkeyPatch) -> dict[str, Any]:
         (kind("overlay"), "file system", "warning", "own layer", "volume"),
         (full, "free space", "warning", "MiB are free", "another disk"),
         (slow, "fsync", "warning", "after 200.0 ms", "faster fsync"),
+        (read_only, "fsync", "error", "Read-only file system", "see 'writing'"),
         (damaged, "store", "error", "is damaged: page 0: it is cut off; restore a backup", ""),
         (zeroed_pages, "store", "error", "is damaged: page ", ""),
         (of_another_format, "store", "error", "holds 'tidegate cell 3'; this program", ""),

@@ -14,6 +14,7 @@ from click.testing import CliRunner
 from control_plane import process
 from control_plane.cells import StartError
 from control_plane.cli.main import tidegate
+from control_plane.doctor import examine
 from control_plane.named_files import check_beside_store
 from data_plane.settings import ServerSettings
 from data_plane.system import SystemClock
@@ -215,3 +216,30 @@ def test_a_pipe_is_read_by_who_uses_it_alone(tmp_path: Path, setting: str) -> No
     check_beside_store(ServerSettings(**settings), SystemClock())
     assert os.read(held, 100) == b"{}"
     os.close(held)
+
+
+@pytest.mark.parametrize("setting", ["data", "master_keys", "billing", "cell_data"])
+def test_what_another_user_keeps_closed_is_said_by_start_and_doctor(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, setting: str
+) -> None:
+    closed, stat, access = tmp_path / "closed", Path.stat, os.access
+    closed.mkdir()
+    (closed / "a").touch(mode=0o600)
+
+    def refuse(path: Path, **others: Any) -> os.stat_result:
+        if closed in path.parents:
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return stat(path, **others)
+
+    def may(path: Path, mode: int, **others: Any) -> bool:
+        return closed not in (Path(path), *Path(path).parents) and access(path, mode, **others)
+
+    monkeypatch.setattr(Path, "stat", refuse)
+    monkeypatch.setattr(os, "access", may)
+    given: dict[str, Any] = {"data": tmp_path / "data", "port": free_port()}
+    given |= {"cells": 2} if setting == "cell_data" else {}
+    given[setting] = f"{closed}/a,{tmp_path}/b" if setting == "cell_data" else closed / "a"
+    settings = ServerSettings(**given)
+    assert any(one.state == "error" for one in examine(settings, SystemClock()))
+    with pytest.raises(StartError, match=f"{closed}/a"):
+        process.run(settings)
