@@ -64,7 +64,7 @@ class Register:
         self._writer = writer
         self._alone = alone
         self._entered = ""
-        self._heard_us = self._told_us = self._look_us = 0
+        self._heard_us = self._look_us = 0
         self._others_done = False
 
     async def write(self) -> None:
@@ -94,7 +94,7 @@ class Register:
         now_us, name = self._cell.now_us(), self._writer.name
         await enter(self._cell, self._writer.mark())
         await self._cell.put(_at_work(name), _heard(now_us))
-        self._entered, self._heard_us, self._told_us = name, now_us, now_us
+        self._entered, self._heard_us = name, now_us
 
     async def end_others(self) -> None:
         """End servers that were cut off, where it is time to look. Raises CellUnavailableError."""
@@ -125,16 +125,19 @@ class Register:
         return None
 
     async def _tell(self, now_us: int) -> None:
-        # Nobody knows whether one that failed took effect: either is its own.
-        own = (Equals("t", self._heard_us), Equals("t", self._told_us))
-        self._told_us = now_us
         key = _at_work(self._writer.name)
-        written = await self._cell.update(key, Update(_heard(now_us)), (own,))
-        if not written.applied:
-            ended = self._writer.name
-            await self._writer.begin_anew()
-            raise EndedByOthersError(f"usage: others ended {ended}; this server is another now")
-        self._heard_us = now_us
+        while True:
+            said = ((Equals("t", self._heard_us),),)
+            written = await self._cell.update(key, Update(_heard(now_us)), said)
+            if written.applied:
+                self._heard_us = now_us
+                return
+            # Others say 0 or nothing: what else is there is its own, whose answer was lost.
+            self._heard_us = _seen(written.before) if written.before is not None else 0
+            if not self._heard_us:
+                ended = self._writer.name
+                await self._writer.begin_anew()
+                raise EndedByOthersError(f"usage: others ended {ended}; this server is another now")
 
     async def _finish(self, one: _AtWork) -> None:
         """End a server that was cut off; what fails is tried again, by whoever looks."""

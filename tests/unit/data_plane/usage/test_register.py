@@ -24,10 +24,14 @@ from tests.unit.repeatable import HandClock, SeededEntropy
 
 
 class CountingCell(MemoryCell):
-    """Counts what it is asked, and is away while `away`."""
+    """Counts what it is asked, and is away while `away`; it loses the answers to updates.
+
+    As many as it `loses`: then it repeats the request (`repeats`), or fails.
+    """
 
     away = False
-    asked = 0
+    repeats = False
+    asked = loses = 0
 
     def _note(self) -> None:
         self.asked += 1
@@ -40,6 +44,12 @@ class CountingCell(MemoryCell):
 
     async def update(self, *its: Any, **more: Any) -> Any:
         self._note()
+        written = await super().update(*its, **more)
+        if not self.loses:
+            return written
+        self.loses -= 1
+        if not self.repeats:
+            raise CellUnavailableError("no answer")
         return await super().update(*its, **more)
 
     async def delete(self, *its: Any, **more: Any) -> Any:
@@ -177,6 +187,34 @@ def test_one_that_was_frozen_counts_nothing_twice() -> None:
     assert bench.queues() == ["after", "before"]
     assert bench.place.mark(frozen.writer.name)["after"] == name
     assert frozen.writer.name in bench.items(WRITERS)
+
+
+def test_one_whose_word_is_taken_and_repeated_is_not_ended_by_that() -> None:
+    bench = Bench(alone=False)
+    server = bench.server(1)
+    bench.cell.loses, bench.cell.repeats = 1, True
+    server.serve()
+    bench.clock.advance(60)
+    run(server.minute())
+    assert bench.queues() == ["a"]
+    assert list(bench.items(WRITERS)) == [server.writer.name]
+
+
+def test_one_whose_word_is_taken_and_not_answered_is_not_ended_by_that() -> None:
+    bench = Bench(alone=False)
+    server = bench.server(1)
+    bench.cell.loses = 1
+    for away in (False, True):
+        bench.cell.away = away
+        bench.clock.advance(60)
+        with pytest.raises(CellUnavailableError):
+            run(server.minute())
+    bench.cell.away = False
+    server.serve()
+    bench.clock.advance(60)
+    run(server.minute())
+    assert bench.queues() == ["a"]
+    assert list(bench.items(WRITERS)) == [server.writer.name]
 
 
 def test_without_the_registry_a_server_writes_and_says_so_until_others_may_have_ended_it() -> None:
