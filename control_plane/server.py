@@ -247,6 +247,7 @@ class TidegateServer:
         Returns whether all that was in flight then could finish.
         """
         try:
+            await self.usage.open()
             await self._begin_waking()
             self._begin_upkeep()
             async with (

@@ -70,10 +70,15 @@ def _count_nothing(_served: Served) -> None:
     pass
 
 
+async def _tell_nobody() -> None:
+    pass
+
+
 @dataclass(slots=True)
 class Usage:
     """Counts what a server answers, and stores it beside requests.
 
+    `open` says who counts, before anything is answered, and after what is to be known by `follow`.
     `writes` are due once a minute, `last_writes` when nothing is answered or sent any more. `due`
     says that a step is to be taken before its time. `costs` knows what accounts have used, and
     budgets may name `webhooks`.
@@ -85,6 +90,7 @@ class Usage:
     guards: tuple[Guard, ...] = ()
     writes: list[Step] = field(default_factory=list)
     last_writes: list[Step] = field(default_factory=list)
+    open: Step = _tell_nobody
     end: Callable[[], None] = lambda: None
     place: UsagePlace | None = None
     webhooks: Sequence[str] = ()
@@ -256,6 +262,7 @@ async def open_usage(
         (guard,),
         [register.write, register.end_others, *(one.write for one in sends)],
         [register.close, *(one.write_last for one in sends)],
+        partial(_tell_of, writer, settings.data, has_ledgers=bool(ledgers)),
         offload.close,
         place,
         terms.webhooks,
@@ -291,26 +298,31 @@ async def _open_writer(
     entropy: Entropy,
     ledgers: Mapping[str, Cell],
 ) -> UsageWriter:
-    """A writer whose mark is stored, if the place takes it. Raises StartError."""
-    path = settings.data / WRITER_FILE
-    last = _read_known(path, Mark) if ledgers else None
+    """A writer, and the mark of the one before, if the place takes it. Raises StartError."""
+    last = _read_known(settings.data / WRITER_FILE, Mark) if ledgers else None
     off = _read_known(settings.data / OFF_FILE, _Off) if ledgers else None
     if off is not None:
         await _discard_uncounted(ledgers.values(), off.off_from)
-    writer = UsageWriter(
+    if last is not None:
+        try:
+            await place.restore_mark(last)
+        except CellUnavailableError as error:
+            LOG.warning("usage cannot be stored yet: %s", error)
+    return UsageWriter(
         *(place, clock, entropy, ledgers, last.writer if last else ""),
         off_from=off.off_from if off else 0,
     )
-    if ledgers and _write_known(path, writer.mark()):
+
+
+async def _tell_of(writer: UsageWriter, data: Path, *, has_ledgers: bool) -> None:
+    """Store the writer's mark, if the place takes it, and where the next server looks for it."""
+    if has_ledgers and _write_known(data / WRITER_FILE, writer.mark()):
         # The mark says it from now on.
-        (settings.data / OFF_FILE).unlink(missing_ok=True)
+        (data / OFF_FILE).unlink(missing_ok=True)
     try:
-        if last is not None:
-            await place.restore_mark(last)
         await writer.open()
     except CellUnavailableError as error:
         LOG.warning("usage cannot be stored yet: %s", error)
-    return writer
 
 
 async def _discard_uncounted(cells: Iterable[Cell], off_from: int) -> None:

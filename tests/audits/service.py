@@ -114,6 +114,7 @@ class ServiceInTime:
             ground, settings_of_service, self._usage.served, _record_nothing
         )
         self._usage.follow(ground, self._service)
+        await self._usage.open()
 
     async def kill(self) -> None:
         """End it: what it has in memory is lost, what it has acknowledged is not."""

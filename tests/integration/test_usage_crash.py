@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from pyarrow import parquet
 
+from glue_jobs.records import minute_writer
 from tests.integration.metered_client import Books, LostReplyError, MeteredClient, Send, Sums
 from tests.integration.server_process import ServerProcess
 
@@ -168,3 +169,18 @@ def test_bills_have_every_send_and_gaps_have_all_that_they_lack(
             assert set(run.minutes) <= set(gap)
     assert marks[writer]["closed"]
     assert len(marks) == CRASHES + 1
+
+
+def test_a_mark_vouches_for_what_was_sent_right_before_a_crash(tmp_path: Path) -> None:
+    server = ServerProcess(tmp_path / "data", tmp_path / "log", options=("--cells", "3"))
+    server.start()
+    client = MeteredClient(server.port, ACCOUNT, Books())
+    Send(client.create(QUEUES[0]), [1], batch=False).attempt(client)
+    server.kill()
+    client.close()
+    server.start()
+    assert server.stop() == 0
+    (row,) = [its for its in stored(tmp_path / "data") if its["operation"] in SENDS]
+    marks = (tmp_path / "data" / "usage" / "writers").glob("*.json")
+    desks = [desk for path in marks for desk in json.loads(path.read_text())["desks"].split()]
+    assert row["writer"] in {minute_writer(desk, row["minute"]) for desk in desks}

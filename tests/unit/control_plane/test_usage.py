@@ -33,7 +33,9 @@ def play(bench: Bench, scenario: Scenario, data: Path, **settings: Any) -> None:
     async def main() -> None:
         chosen = ServerSettings(data=data, **settings)
         cells = {"a": bench.cell}
-        await scenario(await open_usage(chosen, cells, bench.cell, bench.clock, bench.entropy))
+        usage = await open_usage(chosen, cells, bench.cell, bench.clock, bench.entropy)
+        await usage.open()
+        await scenario(usage)
 
     asyncio.run(main())
 
