@@ -212,7 +212,8 @@ def _why(
 
 def _is_soon(cell: CellRecord, health: Health) -> bool:
     """Whether it gets copies as soon as it has answered for long enough."""
-    return cell.state == ACTIVE and cell.name not in health.usable | health.down
+    is_known = not health.is_unknown(cell.name)
+    return cell.state == ACTIVE and is_known and cell.name not in health.usable | health.down
 
 
 def _reasons(
@@ -228,6 +229,8 @@ def _reasons(
             reasons.append(f"{name} {state} (`tidegate cells restore {name}`)")
         elif name in health.down:
             reasons.append(f"{name} does not answer (`tidegate cells fail {name}` if it is lost)")
+        elif health.is_unknown(name):
+            reasons.append(f"this server is not told of {name} (`tidegate cells remove {name}`)")
         elif cell.state == FULL:
             reasons.append(f"{name} is full")
         elif _is_soon(cell, health):

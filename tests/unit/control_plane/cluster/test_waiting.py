@@ -8,6 +8,7 @@ from control_plane.cluster.waiting import waits_for
 from tests.unit.control_plane.cluster.test_planning import (
     NOW_US,
     SECOND_US,
+    answers,
     fails,
     group,
     seen,
@@ -111,6 +112,13 @@ def test_where_all_is_well_nothing_is_waited_for() -> None:
             ),
         ),
         (
+            structs.replace(seen(group("g3.00", "a", "b")), probes=(answers("a"), answers("b"))),
+            (
+                "a copy of g3.00 is missing: this server is not told of c"
+                " (`tidegate cells remove c`); `tidegate cells add` gives them another cell"
+            ),
+        ),
+        (
             seen(group("g3.00", "a", "b"), probes=(Report("c", None, NOW_US - SECOND_US),)),
             (
                 # Another cell would have to wait as long.
@@ -164,6 +172,7 @@ def test_where_all_is_well_nothing_is_waited_for() -> None:
         "drained",
         "removed",
         "failed",
+        "not told of",
         "unsteady",
         "just added",
         "last copy",
