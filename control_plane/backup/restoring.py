@@ -11,7 +11,7 @@ import os
 import shlex
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -118,11 +118,13 @@ def _failed(wanted: Wanted, error: OSError) -> BackupError:
 def _marked(folders: Sequence[Path]) -> Iterator[None]:
     """The mark of a restore in each of them, and nothing else, which no other process has.
 
-    What was cut off in it before goes. Raises BackupError, OSError.
+    What was cut off in it before goes. Where one of them cannot be restored to, marks that were not
+    there go again. Raises BackupError, OSError.
     """
-    with ExitStack() as stack:
+    with ExitStack() as stack, ExitStack() as made:
         for folder in folders:
             mark = folder / RESTORING
+            is_new = not mark.exists()
             mark.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
             mark_fd = os.open(mark, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             stack.callback(os.close, mark_fd)
@@ -130,10 +132,18 @@ def _marked(folders: Sequence[Path]) -> Iterator[None]:
                 fcntl.flock(mark_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise BackupError(f"another process restores a backup to {folder}") from None
+            if is_new:
+                made.callback(_remove_if_empty, mark)
             _check_empty(folder)  # that other one may have finished meanwhile
             for left in mark.iterdir():
                 left.unlink()
+        made.pop_all()
         yield
+
+
+def _remove_if_empty(folder: Path) -> None:
+    with suppress(OSError):
+        folder.rmdir()
 
 
 def _places(wanted: Wanted, contents: Contents) -> Mapping[str, Path]:

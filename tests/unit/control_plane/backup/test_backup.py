@@ -28,7 +28,6 @@ from control_plane.several_cells import SeveralCells
 from control_plane.several_opening import as_opened, open_folders
 from data_plane.core.cell_clock import CellClock
 from data_plane.embedded.cell import EmbeddedCell
-from data_plane.embedded.filling import fill
 from data_plane.keys import file
 from data_plane.keys.file import KeyFile
 from data_plane.ports import Attributes, Cell, Key
@@ -339,31 +338,6 @@ def test_no_server_starts_on_what_was_put_in_place_in_part(
     assert (ran.exit_code, f"empty {new}, and restore it again" in ran.output) == (1, True)
     with pytest.raises(StartError, match="that was cut off"):
         prepare_folders(ServerSettings(data=new))
-
-
-@pytest.mark.usefixtures("made")
-def test_a_restore_is_not_repeated_while_it_goes_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Else the first one puts in place what the second one has written by then."""
-    under_way, again = list[bool](), list[Result]()
-
-    def fill_slowly(*arguments: Any) -> int:
-        if not under_way:
-            under_way.append(True)
-            again.append(restored(tmp_path))
-        return fill(*arguments)
-
-    monkeypatch.setattr(restoring, "fill", fill_slowly)
-    first = restored(tmp_path)
-    new = tmp_path / "new"
-    assert f"another process restores a backup to {new}" in again[0].output
-    assert (first.exit_code, again[0].exit_code) == (0, 1)
-
-    async def look(cell: EmbeddedCell) -> None:
-        assert await cell.get(ITEM) == ITEMS[ITEM]
-
-    in_one_cell(new, look)
 
 
 def test_all_cells_of_a_service_are_restored_elsewhere(tmp_path: Path) -> None:
