@@ -126,6 +126,10 @@ class SentMinutes:
             return Sending(queue, None)
         return Sending(queue, self.minutes.setdefault(stamp_us // US_PER_MINUTE, Minute()))
 
+    def queues(self) -> list[SentTo]:
+        """To which queues it has sent what is not recorded."""
+        return [to for kept in self.minutes.values() for to in kept.queues.values()]
+
     def over(self, minute: int) -> Mapping[int, Minute]:
         """The minutes before this one of which nothing is under way."""
         return {

@@ -135,15 +135,10 @@ class SentRecords:
         try:
             if not self._put_us:
                 await self._tell(now_us)
-            item = _queue_item(to, now_us)
-            if to.uid in self._noted:
-                item["v"] = NOTED_VERSION
-            await self._stores.control.update(_queue_key(self._name, to.uid), Update(assign=item))
+            await self._name_queue(to, now_us)
         except CellUnavailableError:
             self.failures += 1
             self._retry_us = now_us + RETRY_US
-            return
-        self._announced[queue.uid] = to, now_us
 
     def _cell_of(self, queue: Queue) -> Cell:
         return (self._stores.fifo_cells if queue.fifo else self._stores.cells)[queue.cell]
@@ -157,7 +152,10 @@ class SentRecords:
             "c": complete_to,
             "x": now_us // 1_000_000 + KEPT_S,
         }
-        await self._stores.control.put(Key(PARTITION, self._name), item)
+        written = await self._stores.control.put(Key(PARTITION, self._name), item)
+        if written.before is None:
+            # Others may have taken this server for ended, and forgotten to which queues it sends.
+            self._announced.clear()
         self._put_us = now_us
         self._told_minute = complete_to
         self._noted = {
@@ -165,6 +163,16 @@ class SentRecords:
             for uid, noted in self._noted.items()
             if any(at.minute >= complete_to for at in noted.found)
         }
+        for to in [to for desk in self._desks for to in desk.queues()]:
+            if to.uid not in self._announced:
+                await self._name_queue(to, now_us)
+
+    async def _name_queue(self, to: SentTo, now_us: int) -> None:
+        item = _queue_item(to, now_us)
+        if to.uid in self._noted:
+            item["v"] = NOTED_VERSION
+        await self._stores.control.update(_queue_key(self._name, to.uid), Update(assign=item))
+        self._announced[to.uid] = to, now_us
 
     # Before messages are dropped
 

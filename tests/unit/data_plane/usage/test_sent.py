@@ -117,6 +117,33 @@ def test_a_server_that_cannot_store_records_is_not_taken_for_one_that_ended() ->
     assert world.counted() == world.told
 
 
+@pytest.mark.parametrize("minutes", [0, 1])
+def test_a_server_that_others_took_for_one_that_ended_notes_its_queues_again(minutes: int) -> None:
+    """It was frozen, or cut off from the registry for an hour."""
+    world = World()
+    frozen = world.servers[0]
+
+    async def story() -> None:
+        await world.send(0, send(1, 1))
+        await world.send(0, send(2, 1, fifo=True))
+        world.servers[0] = world.start()
+        for _ in range(70):
+            await world.minute()
+        assert not [key for key in await noted(world) if key.startswith(frozen.sent._name)]
+        world.servers[0] = frozen
+        await world.send(0, send(3, 1))
+        for _ in range(minutes):
+            await world.minute()
+        await world.send(0, send(4, 1, fifo=True))
+        if not minutes:
+            await frozen.write()
+        world.servers[0] = world.start()  # the frozen one has crashed
+        await world.end()
+
+    asyncio.run(story())
+    assert world.counted() == world.told
+
+
 def test_a_cell_that_is_away_keeps_no_records_of_other_queues_from_being_made() -> None:
     world = World()
     elsewhere = replace(STANDARD, uid="e" * 16, cell="gone")
