@@ -35,6 +35,7 @@ from data_plane.runtime.event_loop import EventLoopOffload
 from data_plane.runtime.guard import Guard
 from data_plane.settings import ServerSettings
 from data_plane.stored.binding import read_binding
+from data_plane.usage.sent import PARTITION as SENT
 
 _CONNECTIONS: Final = 4
 _PLACES_MAX: Final = 2000
@@ -91,6 +92,7 @@ async def restore_tables(
         groups = await _with_one_copy(cell, tables, clock, entropy) if known else {}
         for key, item in {**cells, **groups}.items():
             await cell.put(key, item)
+        await _forget_sent(cell)
         bodies = await _bring_back(settings, cell, since_us, entropy)
     except BlobsOpenError as error:
         raise StartError(str(error)) from error
@@ -155,6 +157,16 @@ async def _with_one_copy(
         stored = replace(held, placement=after, nonce=nonce, chosen=())
         changed[placement_key(after.group)] = encode_placement(stored)
     return changed
+
+
+async def _forget_sent(registry: Cell) -> None:
+    """Let go of what servers noted of their sends, for others to make records of.
+
+    They have made some of later sends, too: two of one identity count for nothing.
+    """
+    while noted := await registry.query(SENT, limit=_PLACES_MAX):
+        for item in noted:
+            await registry.delete(item.key)
 
 
 async def _bring_back(

@@ -26,26 +26,25 @@ from control_plane.places.starting import MANIFEST
 from control_plane.registry_secret import context, wrapped_secret
 from control_plane.whose_cell import why_no_cell
 from data_plane.embedded.copying import GONE, CopyEnd
-from data_plane.embedded.encoding import decode_item, encode_item, encode_key, partition_prefix
+from data_plane.embedded.encoding import decode_item, encode_item, encode_key
 from data_plane.embedded.filling import fill
 from data_plane.embedded.store import DATA_FILE, CellOpenError, sync_directory
 from data_plane.keys import file
 from data_plane.keys.file import KeyFile, KeyFileError
 from data_plane.ports import Clock, MasterKeysError, WrappedKey
+from data_plane.replication.placement import INCARNATION_MARK
 from data_plane.settings import KEY_FILE
 from data_plane.stored import ledger
 from data_plane.system import SystemEntropy
 from data_plane.usage.register import AT_WORK
 from data_plane.usage.sends import STATE
+from data_plane.usage.sent import PARTITION as SENT
 
 RESTORING: Final = "restoring"
 """In a directory that a backup is being restored to."""
 
 _OWN: Final = encode_key(OWN)
-_OF_USAGE: Final = (
-    *(partition_prefix(ledger.PARTITION), encode_key(STATE)),
-    partition_prefix(AT_WORK),
-)
+_OF_USAGE: Final = frozenset({ledger.PARTITION, STATE.partition, SENT, AT_WORK})
 """What is left out: the usage records that the service made of it after the backup have its name
 and numbers, and two of one identity count for nothing. Another ledger begins with the next start.
 Nor is the server that was at work then to be ended by one that knows nothing of it.
@@ -232,12 +231,18 @@ def _fill_all(
     return items
 
 
+def _partition_of(key: bytes) -> str:
+    """The partition of a stored key, by its name in a cell that never left the registry's group."""
+    name = key.partition(b"\0")[0].decode(errors="replace")
+    return name.partition(INCARNATION_MARK)[0]
+
+
 def _items(
     backup: Path, cell: CellFile, paths: Mapping[str, str], data: str, known: list[KnownService]
 ) -> Iterator[tuple[bytes, bytes | None]]:
     """What is stored of a cell, and `known` grows by what it knows of its service."""
     for frame in frames_of(backup, cell):
-        if frame.key.startswith(_OF_USAGE):
+        if _partition_of(frame.key) in _OF_USAGE:
             continue
         if frame.kind == GONE:
             yield frame.key, None

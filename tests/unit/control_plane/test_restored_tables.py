@@ -5,12 +5,14 @@ import asyncio
 import pytest
 
 from control_plane.places.items import decode_placement, placement_key
-from control_plane.restored_tables import _with_one_copy
+from control_plane.restored_tables import _forget_sent, _with_one_copy
 from data_plane.ports import ITEM_ABSENT, Equals, Key
 from data_plane.replication.chain import Chain
 from data_plane.replication.placement import Placement
 from data_plane.runtime.event_loop import EventLoopWaits
+from tests.property.test_sent_survives import World
 from tests.unit.control_plane.cluster.scene import Scene
+from tests.unit.data_plane.usage.test_sent import noted, send
 from tests.unit.repeatable import HandClock
 
 GROUP = "g2.05"
@@ -44,3 +46,18 @@ def test_what_was_written_under_a_later_epoch_in_the_same_second_may_be_changed(
         assert (await chain.put(SLOT, {"v": 2}, ((Equals("v", 1),),))).applied
 
     asyncio.run(story())
+
+
+def test_nobody_makes_records_anew_of_what_was_sent_before() -> None:
+    """Those servers recorded the whole minute of which the tables have a part."""
+    world = World()
+
+    async def story() -> None:
+        await world.send(0, send(1, 1))
+        await _forget_sent(world.cell)
+        assert await noted(world) == []
+        world.servers = [world.start()]
+        await world.end()
+
+    asyncio.run(story())
+    assert not world.records
