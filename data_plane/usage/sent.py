@@ -285,7 +285,8 @@ class SentRecords:
         for desk, at, kept in over:
             if not kept.unsure:
                 del desk.minutes[at]
-            elif at < settled:
+        for desk, at, kept in over:
+            if kept.unsure and at < settled:
                 await self._read_own(desk, at, kept)
 
     async def _read_own(self, desk: SentMinutes, at: int, kept: Minute) -> None:

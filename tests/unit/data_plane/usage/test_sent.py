@@ -1,4 +1,5 @@
 import asyncio
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -9,6 +10,7 @@ from data_plane.memory.cell import MemoryCell
 from data_plane.ports import CellUnavailableError, Key
 from data_plane.stored import keys
 from data_plane.stored.sent_minutes import sent_to
+from data_plane.usage.record import UsageRecord
 from data_plane.usage.sent import PARTITION, SILENT_US, _queue_item, writer_of
 from data_plane.usage.sent_reading import DeskMinute
 from tests.property.test_sent_survives import FIFO, STANDARD, Send, World
@@ -115,6 +117,36 @@ def test_a_server_that_cannot_store_records_is_not_taken_for_one_that_ended() ->
 
     asyncio.run(story())
     assert world.counted() == world.told
+
+
+def test_what_cannot_be_read_lets_nothing_else_be_recorded_again_and_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World()
+    server = world.servers[0]
+    put, recorded = server.place.put, list[int]()
+
+    async def counted(records: list[UsageRecord]) -> None:
+        recorded.append(len(records))
+        await put(records)
+
+    async def unreadable(*_its: Any, **_more: Any) -> Any:
+        raise CellUnavailableError("away")
+
+    async def story() -> None:
+        await world.send(0, send(0, 1), fails=True)
+        world.left.clear()
+        for _ in range(60):
+            await world.send(0, send(1, 1))
+            await world.send(0, send(1, 1, fifo=True))
+            world.clock.advance(60)
+            with suppress(CellUnavailableError):
+                await server.sent.write()
+
+    monkeypatch.setattr(server.place, "put", counted)
+    monkeypatch.setattr(server.sent._reader, "read", unreadable)
+    asyncio.run(story())
+    assert sum(recorded) < 2 * 60
 
 
 @pytest.mark.parametrize("minutes", [0, 1])
