@@ -90,22 +90,12 @@ class Report(msgspec.Struct, frozen=True):
     requests_per_s: float = 0.0
 
 
-class FifoLoad(msgspec.Struct, frozen=True):
-    """Appends to a FIFO queue, as one front end counts them."""
-
-    account: str
-    region: str
-    name: str
-    appends_per_s: float
-
-
 class FrontEnd(msgspec.Struct, frozen=True):
     """A front end's last heartbeat. What it did before `told_us` all copies know."""
 
     name: str
     heartbeat_us: int
     reports: tuple[Report, ...] = ()
-    fifo: tuple[FifoLoad, ...] = ()
     told_us: int | None = None
 
 
