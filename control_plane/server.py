@@ -284,6 +284,7 @@ class TidegateServer:
         repeat(self._upkeep_step)
         repeat(bodies.sweep_bodies)
         repeat(self.usage.step, due=self.usage.due)
+        repeat(self.usage.record_sent)
         if (watch := self.usage.watch(service, self.log.event)) is not None:
             repeat(watch, _BUDGETS_PERIOD_S)
         repeat(service.sweep.step)

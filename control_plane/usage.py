@@ -100,9 +100,10 @@ class Usage:
     sends: tuple[SendRecords, ...] = ()
     sent: SentRecords | None = None
     _minute: int = field(default=0, init=False)
+    _sent_minute: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
-        self._minute = self.clock.now_us() // US_PER_MINUTE
+        self._minute = self._sent_minute = self.clock.now_us() // US_PER_MINUTE
         if self.writer is not None:
             self.writer.hurry = self.due.set
 
@@ -125,7 +126,6 @@ class Usage:
         service.sweep.note_sent = sent.note
         self.sent = sent
         self.writer.leave_sends(desk.desk for desk in desks)
-        self.writes.append(sent.write)
         self.last_writes.append(sent.write_last)
         own = self.gauges
 
@@ -180,6 +180,17 @@ class Usage:
             await _each(self.writes)
         elif self.writer is not None:
             await self.writer.keep()
+
+    async def record_sent(self) -> None:
+        """Store what was sent to cells without a ledger, once a minute.
+
+        Due every second, beside `step`: what servers that have crashed left may take long to read.
+        Raises CellUnavailableError.
+        """
+        minute = self.clock.now_us() // US_PER_MINUTE
+        if self.sent is not None and minute != self._sent_minute:
+            self._sent_minute = minute
+            await self.sent.write()
 
     async def close(self) -> None:
         """Store all that is left. Raises CellUnavailableError."""

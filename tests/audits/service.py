@@ -175,6 +175,7 @@ class ServiceInTime:
         if self._several is not None:
             await self._several.ship()
         await self._usage.step()
+        await self._usage.record_sent()
         await service.sweep.step()
         await service.move_runner.step()
 

@@ -1,6 +1,8 @@
-"""A server of several embedded cells notes what was sent before it drops it."""
+"""A server of several embedded cells notes what was sent before it drops it, and records it."""
 
+import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,24 +17,28 @@ from data_plane.http.logs import LogWriter
 from data_plane.settings import ServerSettings
 from data_plane.stored.sent_minutes import sent_to
 from data_plane.system import SystemClock, SystemEntropy
-from data_plane.usage.sent import PARTITION
+from data_plane.usage import writer
+from data_plane.usage.place import UsagePlace
+from data_plane.usage.sent import PARTITION, SentRecords
 from tests.unit.control_plane.starting import play
+from tests.unit.data_plane.http.test_metrics import served
 
 pytestmark = pytest.mark.usefixtures("patience")
 
 
+async def served_by(several: SeveralCells, data: Path) -> TidegateServer:
+    settings, clock, entropy = ServerSettings(data=data, cells=3), SystemClock(), SystemEntropy()
+    opened = as_opened(several)
+    keys = await open_keys(settings, opened.cell, clock, entropy)
+    usage = await open_usage(settings, several.standard, opened.control, clock, entropy)
+    log = LogWriter(lambda _: None, clock, "info")
+    return TidegateServer(settings, opened, keys, clock, log, several, usage)
+
+
 def test_a_server_of_several_cells_notes_what_was_sent(tmp_path: Path) -> None:
     async def scenario(several: SeveralCells) -> None:
-        settings, clock, entropy = (
-            ServerSettings(data=tmp_path, cells=3),
-            SystemClock(),
-            SystemEntropy(),
-        )
-        opened = as_opened(several)
-        keys = await open_keys(settings, opened.cell, clock, entropy)
-        usage = await open_usage(settings, several.standard, opened.control, clock, entropy)
-        log = LogWriter(lambda _: None, clock, "info")
-        server = TidegateServer(settings, opened, keys, clock, log, several, usage)
+        server = await served_by(several, tmp_path)
+        clock, opened, usage = server.clock, server.opened, server.usage
         group = several.placing.place("0" * 16, {})
         made = Definition("1" * 12, "us-east-1", "orders", "0" * 16, group, 1, 1)
         queue = server.registry.queue(made)
@@ -42,5 +48,37 @@ def test_a_server_of_several_cells_notes_what_was_sent(tmp_path: Path) -> None:
         items = await opened.control.query(PARTITION, limit=9)
         assert [item.attributes["d"] for item in items if "s" in item.attributes] == [until_us]
         await usage.close()
+
+    play(tmp_path, scenario)
+
+
+def test_no_tail_waits_while_what_others_sent_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may be all that was sent to a thousand queues since a server has crashed."""
+    begun, kept = asyncio.Event(), asyncio.Event()
+
+    async def keep(*_its: Any) -> None:
+        kept.set()
+
+    async def read_for_long(_sent: SentRecords) -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(SentRecords, "write", read_for_long)
+    monkeypatch.setattr(UsagePlace, "put_tail", keep)
+    monkeypatch.setattr(writer, "TAIL_EVERY_US", 1)
+
+    async def scenario(several: SeveralCells) -> None:
+        server = await served_by(several, tmp_path)
+        server.usage._minute = server.usage._sent_minute = 0
+        server._begin_upkeep()
+        try:
+            await begun.wait()
+            server.usage.served(served("ReceiveMessage", finished_us=server.clock.now_us()))
+            async with asyncio.timeout(5):
+                await kept.wait()
+        finally:
+            await server._upkeep.end()
 
     play(tmp_path, scenario)
