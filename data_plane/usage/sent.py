@@ -38,6 +38,9 @@ MINUTES_SETTLED: Final = 45
 """After so many minutes no write of a minute can arrive any more that would count."""
 
 SILENT_US: Final = (MINUTES_SETTLED + 5) * US_PER_MINUTE
+UNHEARD_US_MAX: Final = SILENT_US - 10 * US_PER_MINUTE
+"""A server that could not say for so long that it is there does so before it sends."""
+
 LOOK_EVERY_US: Final = 10 * US_PER_MINUTE
 ANNOUNCED_FOR_US: Final = 10 * 24 * 60 * US_PER_MINUTE
 RETRY_US: Final = US_PER_MINUTE
@@ -128,12 +131,13 @@ class SentRecords:
             return
         to, now_us = sent_to(queue), self._stores.control.now_us()
         known, noted_us = self._announced.get(queue.uid, (None, 0))
-        if known == to and now_us - noted_us < ANNOUNCED_FOR_US:
+        is_heard = now_us - self._put_us < UNHEARD_US_MAX
+        if is_heard and known == to and now_us - noted_us < ANNOUNCED_FOR_US:
             return
         if now_us < self._retry_us:
             return
         try:
-            if not self._put_us:
+            if not is_heard:
                 await self._tell(now_us)
             await self._name_queue(to, now_us)
         except CellUnavailableError:

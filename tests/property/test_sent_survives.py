@@ -1,8 +1,8 @@
 """What is sent to cells without a ledger is in records, each message once, however servers end.
 
-Servers crash, stop, lose the place where records go, and write to a cell that fails before or after
-it took effect. Clients repeat each call until it is acknowledged. Where a server is alone, queues
-are purged, and what was purged is dropped.
+Servers crash, stop, stand still for an hour, lose the place where records go, and write to a cell
+that fails before or after it took effect. Clients repeat each call until it is acknowledged. Where
+a server is alone, queues are purged, and what was purged is dropped.
 """
 
 import asyncio
@@ -35,6 +35,7 @@ FIFO = replace(QUEUE, name="orders.fifo", uid="00112233445566bb", fifo=True)
 QUEUES = (STANDARD, FIFO)
 SERVERS = 3
 REPEATED_WITHIN_US = 180_000_000
+HOUR_MINUTES = 66
 UNIT_BYTES = 65_536
 
 
@@ -157,6 +158,15 @@ class World:
         for server in self.servers:
             await server.write()
 
+    async def freeze(self, which: int) -> None:
+        """A server stands still for an hour, in which others take it for ended."""
+        frozen, self.servers[which] = self.servers[which], self.start()
+        for _ in range(HOUR_MINUTES):
+            await self.minute()
+        self.servers[which].place.away = False
+        await self.servers[which].sent.write_last()
+        self.servers[which] = frozen
+
     async def end(self) -> None:
         """All is repeated, and all servers are gone but a new one, which others left it to."""
         await self.retry(0)
@@ -231,6 +241,8 @@ async def play(world: World, steps: Sequence[tuple[Any, ...]]) -> None:
             await world.minute()
         elif step == "away":
             server.place.away = not server.place.away
+        elif step == "freeze":
+            await world.freeze(which)
         elif step == "drop":
             await world.drop(QUEUES[rest[0]])
         elif step == "crash":
@@ -250,7 +262,7 @@ STEP = st.one_of(
     st.tuples(st.just("send"), WHICH, st.booleans(), SIZES, FAILS),
     st.tuples(st.just("send"), WHICH, st.booleans(), SIZES, FAILS),
     st.tuples(st.just("minute"), WHICH),
-    st.tuples(st.sampled_from(["retry", "crash", "stop", "away"]), WHICH),
+    st.tuples(st.sampled_from(["retry", "crash", "stop", "away", "freeze"]), WHICH),
 )
 
 
