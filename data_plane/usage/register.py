@@ -116,8 +116,8 @@ class Register:
                 await self.open()
             elif not self._alone:
                 await self._tell(now_us)
-        except EndedByOthersError:
-            raise
+        except EndedByOthersError as error:
+            return error
         except CellUnavailableError as error:
             if not self._alone and self._entered and now_us - self._heard_us > UNHEARD_US_MAX:
                 raise
@@ -137,6 +137,7 @@ class Register:
             if not self._heard_us:
                 ended = self._writer.name
                 await self._writer.begin_anew()
+                await self.open()
                 raise EndedByOthersError(f"usage: others ended {ended}; this server is another now")
 
     async def _finish(self, one: _AtWork) -> None:

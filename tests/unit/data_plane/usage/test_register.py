@@ -189,6 +189,22 @@ def test_one_that_was_frozen_counts_nothing_twice() -> None:
     assert frozen.writer.name in bench.items(WRITERS)
 
 
+def test_one_that_was_frozen_and_then_crashes_is_ended_as_what_it_is_by_then() -> None:
+    bench = Bench(alone=False)
+    frozen = bench.server(1)
+    bench.clock.advance(51 * 60)
+    bench.server(2)
+    with pytest.raises(EndedByOthersError):
+        run(frozen.minute())
+    frozen.serve("after")
+    bench.clock.advance(3)
+    run(frozen.writer.keep())
+    bench.clock.advance(51 * 60)
+    bench.server(3)
+    assert bench.queues() == ["after"]
+    assert bench.place.mark(frozen.writer.name)["ended"]
+
+
 def test_one_whose_word_is_taken_and_repeated_is_not_ended_by_that() -> None:
     bench = Bench(alone=False)
     server = bench.server(1)
