@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import NamedTemporaryFile
-from typing import Final
+from typing import BinaryIO, Final
 
 import msgspec
 
@@ -102,16 +102,21 @@ def _new_version(entropy: Entropy, now_s: int) -> _Version:
 def _held(path: Path) -> Iterator[None]:
     """Keep others from adding keys, of which one would be lost. Raises KeyFileError."""
     try:
-        held = path.open("rb")
-        fcntl.flock(held, fcntl.LOCK_EX)
+        held = _locked(path)
         while not os.path.samestat(os.fstat(held.fileno()), path.stat()):
             held.close()  # it was replaced meanwhile
-            held = path.open("rb")
-            fcntl.flock(held, fcntl.LOCK_EX)
+            held = _locked(path)
     except OSError as error:
         raise KeyFileError(f"{path}: {error.strerror}") from error
     with held:
         yield
+
+
+def _locked(path: Path) -> BinaryIO:
+    # On NFS only who may write a file may lock it.
+    held = path.open("r+b" if os.access(path, os.W_OK) else "rb")
+    fcntl.flock(held, fcntl.LOCK_EX)
+    return held
 
 
 def _write(path: Path, versions: list[_Version], *, replace: bool) -> None:

@@ -1,11 +1,13 @@
 import asyncio
+import errno
+import fcntl
 import json
 import stat
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
 from hypothesis import given
@@ -164,6 +166,21 @@ def test_a_file_that_went_bad_is_said_so_when_a_key_is_looked_for(path: Path) ->
     path.write_text("{}")
     with pytest.raises(MasterKeysError, match="no file of master keys"):
         unwrapped(keys, WrappedKey("file:ffffffff", b""))
+
+
+def test_a_file_that_only_who_may_write_it_may_lock_is_rotated(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So it is on NFS (flock(2))."""
+    flock = fcntl.flock
+
+    def flock_on_nfs(held: IO[bytes], operation: int) -> None:
+        if not held.writable():
+            raise OSError(errno.EBADF, "Bad file descriptor")
+        flock(held, operation)
+
+    monkeypatch.setattr(fcntl, "flock", flock_on_nfs)
+    assert file.rotate(path, ENTROPY, 1_700_000_001)
 
 
 def test_two_who_rotate_at_once_add_a_key_each(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
