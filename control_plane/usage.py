@@ -21,6 +21,7 @@ from control_plane.tenant_usage import MonthCosts
 from control_plane.webhooks import Webhooks
 from data_plane.blobs.opening import open_blobs
 from data_plane.blobs.place import BlobsOpenError, place_of
+from data_plane.core.undecodable import UNDECODABLE
 from data_plane.core.utc import utc_time
 from data_plane.frontend.served import Served
 from data_plane.ports import Blobs, Cell, CellUnavailableError, Clock, Entropy, Offload
@@ -382,7 +383,7 @@ def _read_known(path: Path, kind: type[Known]) -> Known | None:
         return msgspec.json.decode(path.read_bytes(), type=kind)
     except FileNotFoundError:
         return None
-    except (OSError, msgspec.DecodeError) as error:
+    except (OSError, *UNDECODABLE) as error:
         raise BlockedStartError(f"usage: cannot read {path}: {error}") from error
 
 

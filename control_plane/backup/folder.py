@@ -20,6 +20,7 @@ from control_plane.backup.stream import END, FORMAT, HEAD, End, Head, Record
 from control_plane.export.layout import iso_time
 from control_plane.whose_cell import manifest_in
 from data_plane import VERSION
+from data_plane.core.undecodable import UNDECODABLE
 from data_plane.embedded.copying import END as LAST
 from data_plane.embedded.copying import CopyCutOffError, CopyEnd, Frame, read_frames
 from data_plane.embedded.store import sync_directory
@@ -217,7 +218,7 @@ def read_manifest(folder: Path) -> Contents:
         ) from None
     except OSError as error:
         raise BackupError(f"{folder / MANIFEST}: {error.strerror}") from error
-    except msgspec.MsgspecError as error:
+    except UNDECODABLE as error:
         if manifest_in(folder) is not None:
             raise BackupError(f"{folder} is a service, not a backup") from None
         raise BackupError(f"{folder / MANIFEST} is damaged: {error}") from error
@@ -286,7 +287,7 @@ def verified(folder: Path, cell: CellFile) -> tuple[CopyEnd, dict[bytes, bytes]]
                 frames += 1
                 if frame.key.startswith(b"M|secrets"):
                     secrets[frame.key] = frame.value
-    except (CopyCutOffError, msgspec.MsgspecError) as error:
+    except (CopyCutOffError, *UNDECODABLE) as error:
         raise BackupError(f"{path} is damaged: {error}") from error
     except OSError as error:
         raise BackupError(f"{path}: {error.strerror}") from error

@@ -19,6 +19,7 @@ from data_plane.bag.lane import is_over
 from data_plane.core.browsing import Page, invalid_token
 from data_plane.core.errors import queue_does_not_exist
 from data_plane.core.queue import Queue
+from data_plane.core.undecodable import UNDECODABLE
 from data_plane.ports import Attributes, Cell, Item, Key
 from data_plane.stored import keys, lease
 from data_plane.stored.bounds import (
@@ -108,7 +109,7 @@ async def browse(desk: Desk, queue: Queue, *, count: int, position: bytes) -> Pa
 def _read(position: bytes) -> _Place:
     try:
         return _decode(position)
-    except msgspec.MsgspecError:
+    except UNDECODABLE:
         raise invalid_token() from None
 
 

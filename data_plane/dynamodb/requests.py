@@ -32,6 +32,7 @@ from tenacity import (
 
 from data_plane.core.attempt_patience import AttemptPatience
 from data_plane.core.retry_budget import RetryBudget
+from data_plane.core.undecodable import UNDECODABLE
 from data_plane.dynamodb.store_time import ClockExchange, read_date_us
 from data_plane.ports import CellThrottledError, CellUnavailableError, DeadlinePassedError
 
@@ -263,7 +264,7 @@ def check_answer(response_dict: Mapping[str, Any], **_: object) -> None:
         raise DamagedAnswerError(f"an answer of status {status} does not have its checksum")
     try:
         msgspec.json.decode(body, type=dict[str, msgspec.Raw])
-    except msgspec.DecodeError as error:
+    except UNDECODABLE as error:
         raise DamagedAnswerError(
             f"an answer of status {status} is no JSON object ({len(body)} bytes)"
         ) from error

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
+from data_plane.core.undecodable import UNDECODABLE
 from data_plane.embedded.bodies import CHECKED_MARK, head_time_to_live_s, value_without_check
 from data_plane.ports import Attributes, DamagedItemError, Key, Value
 from data_plane.streams.bounds import ITEM_BYTES_MAX
@@ -82,7 +83,7 @@ def decode_item(encoded: bytes | memoryview) -> dict[str, Value]:
         for name, value in item.items():
             if type(value) is list:
                 item[name] = frozenset(value)
-    except (msgspec.MsgspecError, TypeError) as error:
+    except (*UNDECODABLE, TypeError) as error:
         raise DamagedItemError("an item cannot be decoded") from error
     return item
 
@@ -95,5 +96,5 @@ def time_to_live_s(stored: bytes | memoryview) -> int:
             return in_head
     try:
         return _mortal_decoder.decode(value_without_check(stored)).x
-    except msgspec.MsgspecError:
+    except UNDECODABLE:
         return 0

@@ -8,6 +8,7 @@ from typing import Final
 
 import msgspec
 
+from data_plane.core.undecodable import UNDECODABLE
 from data_plane.embedded.encoding import partition_prefix
 from data_plane.ports import Value
 
@@ -66,7 +67,7 @@ def is_live(stored_key: bytes, value: bytes | memoryview | None) -> bool:
         return False
     try:
         return _kind_decoder.decode(value).k == live
-    except msgspec.MsgspecError:
+    except UNDECODABLE:
         return False
 
 

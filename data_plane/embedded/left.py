@@ -2,10 +2,9 @@
 
 from pathlib import Path
 
-import msgspec
-
 from data_plane.core.cell_clock import LeftCell
 from data_plane.core.eras import eras_from
+from data_plane.core.undecodable import UNDECODABLE
 from data_plane.embedded.encoding import ERAS_KEY, PRESENT_KEY
 from data_plane.embedded.file_check import FileDamageError, last_commit
 
@@ -17,5 +16,5 @@ def left_cell(path: Path) -> LeftCell:
     present_us = int.from_bytes(present.value if present is not None else b"", "big")
     try:
         return LeftCell(present_us, eras_from(eras.value if eras is not None else b""), str(path))
-    except msgspec.DecodeError as error:
+    except UNDECODABLE as error:
         raise FileDamageError(str(error)) from error

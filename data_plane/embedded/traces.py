@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from data_plane.core.undecodable import UNDECODABLE
 from data_plane.ports import Value
 
 FINISHED: Final = "n"
@@ -77,7 +78,7 @@ def traces_of(
         lane = partition[2:].decode()
         try:
             item = _decoder.decode(value)
-        except msgspec.DecodeError:  # it goes all the same, and the audit is told
+        except UNDECODABLE:  # it goes all the same, and the audit is told
             yield Trace(f"E|{lane}", sort, {**common, "k": "u", "b": sort})
             continue
         if partition.startswith(_STATES):

@@ -24,6 +24,7 @@ from data_plane.core.sealing import (
     NotSealedHereError,
     place,
 )
+from data_plane.core.undecodable import UNDECODABLE
 from data_plane.ports import Entropy, MasterKeysError, WrappedKey
 
 KIND: Final = "file:"
@@ -162,7 +163,7 @@ def _load(path: Path) -> list[_Version]:
             contents = msgspec.json.decode(file.read(), type=_Contents)
     except OSError as error:
         raise KeyFileError(f"{path}: {error.strerror}") from error
-    except msgspec.MsgspecError as error:
+    except UNDECODABLE as error:
         raise KeyFileError(f"{path}: it is no file of master keys: {error}") from error
     if contents.format != FORMAT:
         raise KeyFileError(f"{path}: unknown format {contents.format!r}")

@@ -13,6 +13,7 @@ from data_plane.core.browsing import Page, invalid_token
 from data_plane.core.errors import queue_does_not_exist
 from data_plane.core.message import Message
 from data_plane.core.queue import Queue
+from data_plane.core.undecodable import UNDECODABLE
 from data_plane.log import reading
 from data_plane.log.bounds import COLLECT_AFTER_US
 from data_plane.log.desk import Access, Desk
@@ -86,7 +87,7 @@ def _read(position: bytes) -> _Place:
     try:
         place = _decode(position)
         keys.be64(place.after)
-    except (msgspec.MsgspecError, OverflowError):
+    except (*UNDECODABLE, OverflowError):
         raise invalid_token() from None
     return place
 

@@ -10,6 +10,7 @@ import zstandard
 
 from data_plane.core.message import Message, MessageAttribute, Outgoing
 from data_plane.core.sealing import DataSeal, place
+from data_plane.core.undecodable import UNDECODABLE
 from data_plane.ports import Attributes, Key, Value
 from data_plane.stored.bounds import COMPRESS_BYTES_MIN, PARTITIONS_HELD_MAX
 
@@ -202,7 +203,7 @@ def _open(
     packed = unpack(key, item, body, unseal)
     try:
         return _decoder.decode(packed)
-    except msgspec.DecodeError as damage:
+    except UNDECODABLE as damage:
         raise DamagedSegmentError(str(damage)) from damage
 
 

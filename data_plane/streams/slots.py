@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from data_plane.core.undecodable import UNDECODABLE
 from data_plane.ports import Attributes, Item, Key, Value
 from data_plane.stored.keys import slot_of
 from data_plane.stored.segment import (
@@ -196,5 +197,5 @@ def unpack_slot(slot: RecordSlot, body: bytes | None, unseal: Unseal | None) -> 
     """
     try:
         return _decoder.decode(unpack(slot.key, slot.item, body, unseal))
-    except msgspec.DecodeError as damage:
+    except UNDECODABLE as damage:
         raise DamagedSegmentError(str(damage)) from damage

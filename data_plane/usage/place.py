@@ -6,6 +6,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
+from data_plane.core.undecodable import UNDECODABLE
 from data_plane.ports import Blobs, Offload
 from data_plane.usage.parquet import encode
 from data_plane.usage.record import (
@@ -123,7 +124,7 @@ def _read(content: bytes | None, kind: type[_Known]) -> _Known | None:
     """What was stored, or None where that is none of its kind."""
     try:
         return None if content is None else msgspec.json.decode(content, type=kind)
-    except msgspec.DecodeError:
+    except UNDECODABLE:
         return None
 
 

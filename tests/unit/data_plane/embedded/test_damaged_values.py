@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from data_plane.embedded.cell import EmbeddedCell
-from data_plane.ports import Key
+from data_plane.embedded.salvage import Salvage
+from data_plane.ports import DamagedItemError, Key
 from data_plane.system import SystemClock
 
 PARTITION = "B|0123456789abcdef|00|0"
@@ -60,3 +61,23 @@ def test_what_nobody_needs_any_more_is_removed(damaged: Path) -> None:
         await cell.close()
 
     asyncio.run(story())
+
+
+def test_a_value_with_text_that_is_none_is_a_damaged_one(damaged: Path) -> None:
+    """It looks like one of before there were checksums: of two attributes."""
+    path = damaged / "data.mdb"
+    whole = path.read_bytes()
+    at = whole.index(SORT + MARK_OF_A_HEAD) + len(SORT)
+    path.write_bytes(whole[:at] + b"\x82\xa3\xff\xff\xff" + whole[at + 5 :])
+
+    async def story() -> None:
+        cell = EmbeddedCell(damaged, SystemClock())
+        assert await cell.get(Key(PARTITION, OTHER)) is not None
+        with pytest.raises(DamagedItemError):
+            await cell.get(Key(PARTITION, SORT))
+        await cell.close()
+
+    asyncio.run(story())
+    with path.open("rb") as file:
+        found = {one.key[-len(SORT) :]: one.value for one in Salvage(file.fileno()).items()}
+    assert (found[SORT], found[OTHER] is None) == (None, False)

@@ -168,6 +168,12 @@ def test_a_file_that_went_bad_is_said_so_when_a_key_is_looked_for(path: Path) ->
         unwrapped(keys, WrappedKey("file:ffffffff", b""))
 
 
+def test_a_file_with_text_that_is_none_is_none_of_master_keys(path: Path) -> None:
+    path.write_bytes(path.read_bytes().replace(b"tidegate", b"t\xffdegate"))
+    with pytest.raises(KeyFileError, match="it is no file of master keys"):
+        file.rotate(path, ENTROPY, 1_700_000_001)
+
+
 def test_a_file_that_only_who_may_write_it_may_lock_is_rotated(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -205,6 +205,21 @@ def test_one_that_was_frozen_and_then_crashes_is_ended_as_what_it_is_by_then() -
     assert bench.place.mark(frozen.writer.name)["ended"]
 
 
+@pytest.mark.parametrize("damage", [b"", b"\xff"])
+def test_a_damaged_tail_is_left_for_people_to_look_at(damage: bytes) -> None:
+    bench = Bench(alone=True)
+    first = bench.server(1)
+    first.serve()
+    bench.clock.advance(3)
+    run(first.writer.keep())
+    (name,) = bench.place.tails()
+    body = bench.place.blobs._stored[name][0]
+    run(bench.place.blobs.put(name, body.replace(b"ReceiveMessage", b"Receive" + damage, 1)[:-1]))
+    bench.server(2)
+    assert (bench.place.tails(), bench.queues()) == ({name}, [])
+    assert bench.place.mark(first.writer.name)["unsaved_max"] == -1
+
+
 def test_one_whose_word_is_taken_and_repeated_is_not_ended_by_that() -> None:
     bench = Bench(alone=False)
     server = bench.server(1)
