@@ -92,13 +92,15 @@ def as_read(queue: Queue, stream: Stream) -> Queue:
 def _shards(desk: Desk, queue: Queue, stream: Stream) -> list[list[Access]]:
     """By how many shards come before; numbers of children are above those of their parents.
 
-    A shard that was made closed, on the way to others, stands for its parents.
+    A shard that was made closed, on the way to others, stands for its parents. Dead letters come in
+    no order, and shards of which nothing was received are not read for them: none waits for others.
     """
     layers: list[list[Access]] = []
     depths: dict[int, int] = {}
     ends: dict[int, tuple[Reader, ...]] = {}
     for shard in stream.shards:
-        parents = [number for number in shard.parents if number in depths]
+        before = () if queue.of_dead else shard.parents
+        parents = [number for number in before if number in depths]
         depth = max((depths[number] + 1 for number in parents), default=0)
         behind = tuple(dict.fromkeys(reader for number in parents for reader in ends[number]))
         if shard.was_never_open:

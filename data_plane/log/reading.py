@@ -35,6 +35,8 @@ _RANGE_BYTES = 16
 
 async def fetch(at: Access) -> bool:
     """Read on; False where nothing more is to be read now. Concurrent receives share one page."""
+    if at.partition.reader.end is not None:
+        return False
     if at.queue.of_dead and not await dead_letters.may_be_behind(at):
         return False
     # A page leases nothing: whose time is over while it is read leaves nothing behind.
@@ -49,7 +51,7 @@ async def _fetch_for_all(at: Access, receives: list[object]) -> list[object | Ex
 
 async def _fetch(at: Access) -> bool:
     partition, reader = at.partition, at.partition.reader
-    if reader.end is not None or reader.pending_count >= SCAN_MESSAGES_MAX:
+    if reader.pending_count >= SCAN_MESSAGES_MAX:
         return False
     await _open(at)
     # Since the page before, and while this one is read, records may have been given more time.

@@ -186,7 +186,7 @@ _BUGS: Final = (
         "acknowledged dead letters are counted",
         COUNTS,
         ((counting, "doomed", _count_acknowledged_as_dead),),
-        19,
+        13,
     ),
 )
 KINESIS_QUEUE_BUGS: Final = tuple(

@@ -156,3 +156,19 @@ def test_functions_write_at_once_what_would_be_missed_for_long() -> None:
     kinds = (counting.ALIVE, counting.DEAD, counting.IN_FLIGHT, counting.DEAD_IN_FLIGHT)
     lasting = [kind for kind in kinds if counting.is_lasting(keys.counter("u", 0, kind, 1))]
     assert lasting == [counting.ALIVE, counting.DEAD]
+
+
+def test_who_receives_dead_letters_alone_finds_those_of_later_shards(bench: Counted) -> None:
+    """Nobody has received from the shards before, which such a receive does not read."""
+
+    async def story() -> None:
+        await bench.split(0)
+        await bench.put_for("ann", "late")
+        assert len(await bench.take(1, bench.queue)) == 1
+        await bench.lapse()
+        found = await bench.consumer().receive_records(
+            bench.dead, count=1, visibility_s=VISIBILITY_S, until_us=0
+        )
+        assert [one.message.body for one in found] == ["late"]
+
+    bench.run(story())
