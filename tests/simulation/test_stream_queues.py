@@ -1,13 +1,15 @@
 """Universes of queues over streams that once failed, and the bugs that they show."""
 
 from collections import Counter
+from collections.abc import Iterable
 
 import pytest
 
+from tests.simulation.history import Attempt
 from tests.simulation.planted import PlantedBug, seeds_to_find
 from tests.simulation.planted.stream_queue_bugs import STREAM_QUEUE_BUGS
 from tests.simulation.stream_queues.plan import make_stream_queues_plan
-from tests.simulation.stream_queues.universe import run
+from tests.simulation.stream_queues.universe import run, run_purged
 
 FOUND = ((111, True), (418, False), (4156928, True), (1000349, True))
 """Seeds that once showed a bug: a dead letter that was stored again where its copy was half way
@@ -43,8 +45,18 @@ def test_universes_are_of_all_sorts() -> None:
         for attempt in run(seed).history.attempts
         if attempt.ok
     )
+    assert {attempt.ok for attempt in _purges(range(3))} == {True, False}
     assert done.keys() >= {"SplitShard", "MergeShards", "UpdateShardCount"}
     assert done.keys() >= {"ReceiveMessage", "DeleteMessageBatch", "ChangeMessageVisibility"}
+
+
+def _purges(seeds: Iterable[int]) -> list[Attempt]:
+    return [
+        attempt
+        for seed in seeds
+        for attempt in run_purged(seed).history.attempts
+        if attempt.call.operation == "PurgeQueue"
+    ]
 
 
 @pytest.mark.parametrize("bug", STREAM_QUEUE_BUGS, ids=lambda bug: bug.name.replace(" ", "-"))

@@ -21,7 +21,7 @@ from data_plane.streams import consuming, searching
 from data_plane.streams.consuming import ShardSource
 from data_plane.streams.slots import PackedRecord, RecordSlot
 from tests.simulation.planted import PlantedBug
-from tests.simulation.stream_queues.universe import run, run_half_way
+from tests.simulation.stream_queues.universe import run, run_half_way, run_purged
 
 DELIVERED: Final = frozenset({"records are delivered", "records come until deleted"})
 DELETED: Final = frozenset({"deleted means deleted"})
@@ -30,6 +30,7 @@ COUNTS: Final = frozenset({"receives are counted"})
 ORDER: Final = frozenset({"keys stay in order"})
 INTACT: Final = frozenset({"records are intact"})
 EXPIRED: Final = frozenset({"the expired stay away"})
+PURGED: Final = frozenset({"the purged stay away"})
 DEAD: Final = frozenset({"dead letters had their chances"})
 
 _LATE_US: Final = 20_000_000
@@ -38,6 +39,7 @@ _take = Reader.take
 _states_of = reading._states
 _claimed_lease = receiving._Claims._lease
 _starting_us = streamed.starting_us
+_purge = streamed.purge
 _messages = ShardSource._messages
 
 
@@ -105,6 +107,14 @@ def _by_own_definition(at: Access) -> Queue:
 
 def _start_too_late(desk: Desk, stream: Placed, position: str, time_us: int) -> int:
     return _starting_us(desk, stream, position, time_us) + _LATE_US
+
+
+async def _purge_what_comes_too(desk: Desk, queue: Queue) -> int:
+    return await _purge(desk, queue) + _LATE_US
+
+
+async def _purge_too_little(desk: Desk, queue: Queue) -> int:
+    return await _purge(desk, queue) - 5 * _LATE_US
 
 
 def _number_of_the_slot(
@@ -186,8 +196,12 @@ _HALF_WAY: Final = (
         5,
     ),
 )
+_OF_PURGES: Final = (
+    ("purges take what comes", DELIVERED, ((streamed, "purge", _purge_what_comes_too),), 0),
+    ("purges leave the newest", PURGED, ((streamed, "purge", _purge_too_little),), 0),
+)
 STREAM_QUEUE_BUGS: Final = tuple(
     PlantedBug(name, invariants, patches, first, run=live)
-    for live, bugs in ((run, _BUGS), (run_half_way, _HALF_WAY))
+    for live, bugs in ((run, _BUGS), (run_half_way, _HALF_WAY), (run_purged, _OF_PURGES))
     for name, invariants, patches, first in bugs
 )

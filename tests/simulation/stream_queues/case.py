@@ -3,15 +3,19 @@
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from data_plane.core.sequence_number import parse
 from tests.simulation.history import Attempt
 from tests.simulation.ledger import NEVER_US
+from tests.simulation.oracle import LAST_KNOWN_US
 from tests.simulation.stream_queues.plan import StreamQueuesPlan
-from tests.simulation.stream_queues.world import StreamQueuesWorld
+from tests.simulation.stream_queues.world import PURGE_KNOWN_US, StreamQueuesWorld
 from tests.simulation.streams import oracle as streams
 from tests.simulation.streams.reading import Place, text_of
+
+CLIENT_FAULT: Final = 400
+SERVER_FAULT: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +72,7 @@ class StreamQueuesCase(streams.Case):
         self.over = world
         self.records: dict[tuple[str, str], Record] = defaultdict(Record)
         self.dead: dict[tuple[str, str], set[str]] = defaultdict(set)
+        self._purges: dict[str, list[Attempt]] = defaultdict(list)
         self.wrong_us = world.offset_us_max - world.offset_us_min + self.slack_us
         self._handles: dict[str, Record] = {}
         self._note_deliveries()
@@ -91,6 +96,8 @@ class StreamQueuesCase(streams.Case):
 
     def _note_use(self, attempt: Attempt) -> None:
         operation, params = attempt.call.operation, attempt.call.params
+        if operation == "PurgeQueue" and not SERVER_FAULT > attempt.status >= CLIENT_FAULT:
+            self._purges[attempt.call.queue].append(attempt)
         deletes = operation.startswith("DeleteMessage")
         if not deletes and not operation.startswith("ChangeMessageVisibility"):
             return
@@ -105,6 +112,28 @@ class StreamQueuesCase(streams.Case):
             is_done = attempt.ok and ("Id" not in entry or entry["Id"] in done)
             if is_done and attempt.answered_us is not None:
                 record.deleted_us = min(record.deleted_us, attempt.answered_us)
+
+    def may_be_purged(self, queue: str, put: streams.Put, by_us: int = NEVER_US) -> bool:
+        """Whether a purge that was asked for by then may have passed over the record."""
+        return any(
+            purge.invoked_us <= by_us
+            and put.first_us - self.slack_us < (purge.answered_us or NEVER_US)
+            for purge in self._purges[queue]
+        )
+
+    def was_purged(self, queue: str, stored_us: int, asked_us: int) -> bool:
+        """Whether who asked then had to know of a purge that passed over what was stored before.
+
+        While the cell of the registry does not answer, what was known of the queue last serves.
+        """
+        for purge in self._purges[queue]:
+            if not purge.ok or purge.answered_us is None:
+                continue
+            healed_us = max(purge.answered_us, self.over.healed_us or NEVER_US)
+            known_us = PURGE_KNOWN_US + min(purge.answered_us + LAST_KNOWN_US, healed_us)
+            if stored_us < purge.invoked_us - self.slack_us and asked_us > known_us + self.slack_us:
+                return True
+        return False
 
     def put_of(self, stream: str, body: str) -> streams.Put | None:
         """The put of a record."""

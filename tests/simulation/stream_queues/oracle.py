@@ -42,6 +42,8 @@ def records_are_delivered(case: StreamQueuesCase) -> Iterator[Violation]:
         for (stream, data), put in case.puts.items():
             if stream != queue.stream or (queue.late and put.first_us < created_us):
                 continue
+            if case.may_be_purged(queue.name, put):
+                continue
             for told, attempt in put.acknowledged:
                 if (attempt.answered_us or NEVER_US) > case.over.drain_began_us:
                     continue
@@ -63,6 +65,9 @@ def records_come_until_deleted(case: StreamQueuesCase) -> Iterator[Violation]:
         for record in _of(case, queue) if case.over.drained_us else ():
             first = record.given[0]
             if first.answered_us > case.over.drain_began_us or record.asked_us < NEVER_US:
+                continue
+            put = case.put_of(queue.stream, first.body)
+            if put is not None and case.may_be_purged(queue.name, put):
                 continue
             if (queue.dead, first.body) not in case.dead:
                 text = f"{queue.name} gave {first.body}, and then no more"
@@ -108,7 +113,7 @@ def keys_stay_in_order(case: StreamQueuesCase) -> Iterator[Violation]:
     """A FIFO queue gives a record when all before it that have its key are done, or come with it.
 
     Also where those lie in a shard that its own came from. Done is what somebody asked to delete
-    by then, what is a dead letter, and what has expired.
+    by then, what is a dead letter, and what has expired or was purged.
     """
     for queue in case.queues:
         if not queue.fifo:
@@ -134,6 +139,8 @@ def _out_of_order(
         if earlier.asked_us <= one.answered_us:
             continue
         if one.answered_us - put.first_us > RETENTION_US - case.wrong_us:
+            continue
+        if case.may_be_purged(queue.name, put, one.answered_us):
             continue
         if not any(
             given.attempt is one.attempt and given.position < one.position
@@ -176,6 +183,20 @@ def the_expired_stay_away(case: StreamQueuesCase) -> Iterator[Violation]:
                     yield Violation("the expired stay away", text, _words(one))
 
 
+def the_purged_stay_away(case: StreamQueuesCase) -> Iterator[Violation]:
+    """Nobody gets a record that was put before a purge, once the purge has reached everybody."""
+    for queue in case.queues:
+        for record in _of(case, queue):
+            for one in record.given:
+                put = case.put_of(queue.stream, one.body)
+                stored_us = put.acknowledged_at_us(place_of(one)) if put is not None else None
+                if stored_us is None:
+                    continue
+                if case.was_purged(queue.name, stored_us, one.attempt.invoked_us):
+                    text = f"{queue.name} gave {one.body}, which had been purged"
+                    yield Violation("the purged stay away", text, [*_words(one), "PurgeQueue"])
+
+
 def dead_letters_had_their_chances(case: StreamQueuesCase) -> Iterator[Violation]:
     """None is given more often than it may be, and each lies once where it is moved to."""
     for queue in case.queues:
@@ -210,5 +231,6 @@ INVARIANTS: Final[tuple[Invariant, ...]] = (
     keys_stay_in_order,
     records_are_intact,
     the_expired_stay_away,
+    the_purged_stay_away,
     dead_letters_had_their_chances,
 )

@@ -61,18 +61,19 @@ class StreamQueuePlan:
 class StreamQueuesPlan(StreamsPlan):
     """As StreamsPlan, with queues over its streams, and so many consumers instead of readers.
 
-    In some universes front ends stop `half_way` with what they move.
+    In some universes front ends stop `half_way` with what they move; in others somebody `purges`.
     """
 
     queues: tuple[StreamQueuePlan, ...]
     consumers: int
     half_way: bool = False
+    purges: bool = False
 
     @property
     def name(self) -> str:
         """Not that of a universe of streams alone."""
         kind = " half way" if self.half_way else "" if self.replication.loss else " mild"
-        return f"{self.seed}/stream queues{kind}"
+        return f"{self.seed}/stream queues{kind}{' purged' if self.purges else ''}"
 
 
 def make_stream_queues_plan(seed: int, *, loses: bool = False) -> StreamQueuesPlan:
@@ -83,6 +84,12 @@ def make_stream_queues_plan(seed: int, *, loses: bool = False) -> StreamQueuesPl
     return StreamQueuesPlan(
         **fields_of(plan), queues=tuple(queues), consumers=random.choice((0, 1, 2, 2, 3))
     )
+
+
+def make_purged_plan(seed: int) -> StreamQueuesPlan:
+    """The plan of a seed in which somebody purges queues; in every third universe cells fail."""
+    plan = make_stream_queues_plan(seed, loses=seed % 3 == 0)
+    return replace(plan, purges=True)
 
 
 def consumed(random: Random, plan: StreamsPlan, *, loses: bool) -> StreamsPlan:

@@ -6,7 +6,7 @@ from functools import partial
 
 from control_plane.core.replication import GUARANTEE
 from data_plane.core.queue import EXACTLY_ONCE
-from tests.simulation.clients import Client, consume_from, drain
+from tests.simulation.clients import Client, consume_from, drain, purge
 from tests.simulation.replicated.faults import faults
 from tests.simulation.replicated.plan import SECOND_US, hasty_places
 from tests.simulation.replicated.promised import watched
@@ -16,9 +16,10 @@ from tests.simulation.stream_queues.plan import (
     StreamQueuePlan,
     StreamQueuesPlan,
     make_half_way_plan,
+    make_purged_plan,
     make_stream_queues_plan,
 )
-from tests.simulation.stream_queues.world import StreamQueuesWorld
+from tests.simulation.stream_queues.world import PURGE_KNOWN_US, StreamQueuesWorld
 from tests.simulation.streams.clients import create_streams, produce, reshard
 from tests.simulation.streams.plan import RETENTION_US, StreamsPlan
 from tests.simulation.streams.universe import leap
@@ -28,6 +29,8 @@ from tests.simulation.universe import DRAIN_US, Outcome, all_of, live, look_once
 MAIN_US = 60 * SECOND_US
 PUTS_THEN = 4
 """Before time leaps."""
+PURGE_AGAIN_US = 61 * SECOND_US
+"""So soon a queue may be purged again."""
 LOOK_US = 40 * SECOND_US
 LATE_US = 40 * 60 * SECOND_US
 
@@ -40,6 +43,11 @@ def run(seed: int, *, loses: bool = False) -> Outcome:
 def run_half_way(seed: int) -> Outcome:
     """As the universe of the seed, in which moves of dead letters are often left half way."""
     return _judged(make_half_way_plan(seed))
+
+
+def run_purged(seed: int) -> Outcome:
+    """As the universe of the seed, in which somebody purges its queues."""
+    return _judged(make_purged_plan(seed))
 
 
 def _judged(plan: StreamQueuesPlan) -> Outcome:
@@ -57,6 +65,9 @@ async def _story(plan: StreamQueuesPlan, world: StreamQueuesWorld) -> None:
             await _create(founder, queue)
     async with faults(plan, world):
         await _use(plan, world, until_us)
+    world.healed_us = world.scheduler.now_us
+    if plan.purges and world.chance.random() < 0.5:
+        await _purge_all(plan, world)
     if plan.drain == "cold":
         await restart_all(world)
     await _drain_all(plan, world)
@@ -119,7 +130,22 @@ async def _use(plan: StreamQueuesPlan, world: StreamQueuesWorld, until_us: int) 
         if queue.late
     ]
     calls.append(reshard(Client(world, "operator"), plan, until_us))
+    if plan.purges:
+        calls.append(
+            purge(Client(world, "purger"), [queue.name for queue in plan.queues], until_us)
+        )
     await all_of(world, calls)
+
+
+async def _purge_all(plan: StreamQueuesPlan, world: StreamQueuesWorld) -> None:
+    """Purge each queue; when every front end knows of it, records are put that stay."""
+    client = Client(world, "last purger")
+    await produce(Client(world, "before the purge"), plan, PUTS_THEN)
+    await world.scheduler.pause(PURGE_AGAIN_US)
+    for name in world.created_us:
+        await client.call("PurgeQueue", name, {"QueueUrl": name})
+    await world.scheduler.pause(PURGE_KNOWN_US + world.apart_us())
+    await produce(Client(world, "after the purge"), plan, PUTS_THEN)
 
 
 async def _drain_all(plan: StreamQueuesPlan, world: StreamQueuesWorld) -> None:

@@ -24,22 +24,28 @@ OF_SQS: Final = frozenset(
         "DeleteMessageBatch",
         "ChangeMessageVisibility",
         "ChangeMessageVisibilityBatch",
+        "PurgeQueue",
     }
 )
 """The operations that clients here call of SQS; all others are of Kinesis."""
+
+PURGE_KNOWN_US: Final = 25_000_000
+"""So long after its answer a purge has reached every front end that can read it: a definition is
+read anew after 5 s, and a receive that waits began by an old one (docs/promises.md)."""
 
 
 class StreamQueuesWorld(StreamsWorld):
     """As StreamsWorld, for clients of SQS, too.
 
-    `created_us` says when the queues were made that are there; `drained_us` when all was received.
+    `created_us` says when the queues were made that are there; `healed_us` when the faults were
+    over, `drained_us` when all was received.
     """
 
     of_sqs = OF_SQS
 
     def __init__(self, plan: StreamsPlan, promised: Promised) -> None:
         self.created_us: dict[str, int] = {}
-        self.drain_began_us = self.drained_us = 0
+        self.healed_us = self.drain_began_us = self.drained_us = 0
         self._made: dict[str, tuple[Streams, StreamRegistry]] = {}
         super().__init__(plan, promised)
 
