@@ -32,7 +32,7 @@ from tests.simulation.planted.log_bugs import LOG_BUGS
 from tests.simulation.planted.log_reader_bugs import LOG_READER_BUGS
 from tests.simulation.planted.replication_bugs import CHAIN_BUGS, FANOUT_BUGS
 from tests.simulation.planted.stream_bugs import BUGS as STREAM_BUGS
-from tests.simulation.planted.stream_bugs import NUMBERED_BUGS
+from tests.simulation.planted.stream_bugs import KEPT_BUGS, NUMBERED_BUGS
 from tests.simulation.planted.stream_queue_bugs import STREAM_QUEUE_BUGS
 from tests.simulation.redrive import universe as redrive
 from tests.simulation.replicated import directed
@@ -66,6 +66,7 @@ KINDS: Mapping[str, Callable[[int], Outcome]] = {
     "replicated-fifo": partial(replicated.run, fifo=True),
     "streams": streams.run,
     "streams numbered": streams.run_numbered,
+    "streams kept": streams.run_kept,
     "queues over streams": stream_queues.run,
     "queues over streams replicated": partial(stream_queues.run, loses=True),
     "queues over streams half way": stream_queues.run_half_way,
@@ -97,6 +98,7 @@ PLANTED: Mapping[str, Sequence[PlantedBug]] = {
     "replicated-fifo": CHAIN_BUGS,
     "streams": STREAM_BUGS,
     "streams numbered": NUMBERED_BUGS,
+    "streams kept": KEPT_BUGS,
     "queues over streams": STREAM_QUEUE_BUGS,
     "kinesis queues": KINESIS_QUEUE_BUGS,
 }

@@ -1,14 +1,16 @@
 """Planted bugs of streams; see bugs.py. They show in universes of streams over several cells."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
 from control_plane.cluster import copies
 from control_plane.cluster.cluster import Cluster
 from control_plane.core import shard_map
-from control_plane.core.stream_definition import Resharding
+from control_plane.core.stream_definition import Resharding, StreamDefinition
 from control_plane.places.items import PlacedQueue
+from control_plane.streams import StreamRegistry
 from data_plane.core.stream import Shard, Stream
 from data_plane.log import ends
 from data_plane.operations.put_records import Puts, _Putting
@@ -22,7 +24,7 @@ from data_plane.streams.reading import Place, Read, _Page
 from data_plane.streams.slots import END, Produced, RecordSlot, pack_produced
 from tests.simulation.planted import PlantedBug
 from tests.simulation.replicated.promised import ACKNOWLEDGED
-from tests.simulation.streams.universe import run, run_numbered
+from tests.simulation.streams.universe import run, run_kept, run_numbered
 
 READ: Final = frozenset({"acknowledged is read"})
 GIVEN: Final = frozenset({"numbers are given once"})
@@ -36,6 +38,7 @@ _take = reading._take
 _partitions = copies._partitions
 _read = reading.read
 _carried_out = shard_map.carried_out
+_removable_us = StreamRegistry.removable_us
 
 
 StreamBug: Final = partial(PlantedBug, run=run)
@@ -166,6 +169,22 @@ def _list_those_of_the_slot(
     return pack_produced(produced, (tail.slots_since_all + 1) % 4, tail.produced_at)
 
 
+# Retentions that change
+
+
+async def _restamp_nothing(*_of: object) -> None:
+    """What is stored goes when it would have gone."""
+
+
+def _none_has_expired(_self: StreamRegistry, definition: StreamDefinition) -> int:
+    """A retention that is raised brings back what is still stored."""
+    return definition.expired_us
+
+
+def _forget_after_a_day(self: StreamRegistry, definition: StreamDefinition) -> int:
+    return _removable_us(self, replace(definition, retention_hours=24, kept_hours=24))
+
+
 NUMBERED_BUGS: Final = tuple(
     PlantedBug(name, NUMBERED, patches, first, run=run_numbered)
     for name, patches, first in (
@@ -181,6 +200,29 @@ NUMBERED_BUGS: Final = tuple(
             "what failed in one parent holds nothing back that comes from the other",
             ((_Putting, "stop_behind_failures", _hold_nothing_back),),
             2973,
+        ),
+    )
+)
+KEPT_BUGS: Final = tuple(
+    PlantedBug(name, invariants, patches, first, run=run_kept)
+    for name, invariants, patches, first in (
+        (
+            "retentions are raised for what comes",
+            READ,
+            ((Streams, "restamp", _restamp_nothing),),
+            0,
+        ),
+        (
+            "what has expired comes back",
+            EXPIRED,
+            ((StreamRegistry, "horizon_us", _none_has_expired),),
+            0,
+        ),
+        (
+            "shards are forgotten after a day",
+            READ,
+            ((StreamRegistry, "removable_us", _forget_after_a_day),),
+            0,
         ),
     )
 )

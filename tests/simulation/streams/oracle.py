@@ -17,7 +17,8 @@ from tests.simulation.ledger import NEVER_US
 from tests.simulation.oracle import Violation
 from tests.simulation.replicated.fifo_oracle import held_by_full, members_agree
 from tests.simulation.replicated.plan import SECOND_US
-from tests.simulation.streams.plan import RETENTION_US, StreamsPlan
+from tests.simulation.streams.keeping import Retentions
+from tests.simulation.streams.plan import StreamsPlan
 from tests.simulation.streams.reading import Place, Reading, Seen, seen
 from tests.simulation.streams.world import StreamsWorld
 
@@ -85,6 +86,7 @@ class Case:
         self.world = world
         self.readings = world.readings
         self.slack_us = 2 * world.apart_us() + _CLOCK_SLACK_US
+        self.retentions = Retentions(world.history, self.slack_us)
         self.puts: dict[tuple[str, str], Put] = {}
         for attempt in world.history.attempts:
             if attempt.call.operation in {"PutRecord", "PutRecords"}:
@@ -139,7 +141,7 @@ def acknowledged_is_read(case: Case) -> Iterator[Violation]:
                 continue
             if acknowledged_us >= reading.began_us:
                 continue
-            if reading.ended_us - put.first_us > RETENTION_US - case.slack_us:
+            if case.retentions.may_be_gone(stream, put.first_us, reading.ended_us):
                 continue
             for told, _ in put.acknowledged:
                 if (told.place, data) not in had:
@@ -155,7 +157,7 @@ def the_expired_stay_away(case: Case) -> Iterator[Violation]:
             stored_us = put.acknowledged_at_us(one.place) if put is not None else None
             if stored_us is None:
                 continue
-            if reading.began_us - stored_us > RETENTION_US + case.slack_us:
+            if case.retentions.is_gone(reading.stream, stored_us, reading.began_us):
                 text = f"{reading.reader} got {one.data}, which had expired"
                 yield Violation("the expired stay away", text, [one.data])
 
@@ -252,14 +254,16 @@ def _was_expiring(case: Case, reading: Reading, place: Place) -> bool:
     data = next(one.data for one in reading.seen if one.place == place)
     put = case.puts.get((reading.stream, data))
     ended_us = reading.ended_us or case.world.scheduler.now_us
-    return put is not None and ended_us - put.first_us > RETENTION_US - case.slack_us
+    if put is None:
+        return False
+    return case.retentions.may_be_gone(reading.stream, put.first_us, ended_us)
 
 
 def _may_have_lost_the_first(case: Case, reading: Reading) -> bool:
     """Whether anything may have expired when it ended."""
     began_us = case.world.history.attempts[0].invoked_us
     ended_us = reading.ended_us or case.world.scheduler.now_us
-    return ended_us - began_us > RETENTION_US - case.slack_us
+    return case.retentions.may_be_gone(reading.stream, began_us, ended_us)
 
 
 def keys_stay_in_order(case: Case) -> Iterator[Violation]:

@@ -42,6 +42,9 @@ LEAPS: Final[tuple[tuple[int, ...], ...]] = (
 )
 """Within a day anchors are renewed; after more nobody knows what was appended behind them."""
 
+KEPT_HOURS: Final = ((48, 0), (48, 24), (72, 36), (0, 48), (30, 48))
+"""See StreamsPlan."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamsPlan(ChainsPlan):
@@ -51,7 +54,8 @@ class StreamsPlan(ChainsPlan):
     and shards are split and merged every `reshards_us` or sooner (0: never). At the end the clocks
     of front ends are wrong by `looks_wrong_us` while records expire, and then `leaps_us` pass, each
     followed by more records. Where records are `numbered`, the producers do one job for each stream
-    instead, in turns.
+    instead, in turns. Where they are `kept_hours`, the retention becomes the first of these while
+    the streams are used, and the second after a day (0: it stays).
     """
 
     streams: tuple[str, ...]
@@ -65,11 +69,13 @@ class StreamsPlan(ChainsPlan):
     looks_wrong_us: int
     leaps_us: tuple[int, ...]
     numbered: bool = False
+    kept_hours: tuple[int, int] = (0, 0)
 
     @property
     def name(self) -> str:
         """Not that of a universe of queues."""
-        return f"{self.seed}/streams{' numbered' if self.numbered else ''}"
+        kind = " numbered" if self.numbered else " kept" if any(self.kept_hours) else ""
+        return f"{self.seed}/streams{kind}"
 
 
 def make_numbered_plan(seed: int) -> StreamsPlan:
@@ -82,6 +88,13 @@ def make_numbered_plan(seed: int) -> StreamsPlan:
         bounds={**plan.bounds, "PRODUCER_SLOTS_MAX": 4},
         leaps_us=(),
     )
+
+
+def make_kept_plan(seed: int) -> StreamsPlan:
+    """The plan of a seed in which retentions are raised, and lowered."""
+    plan = make_streams_plan(seed, "/kept")
+    kept_hours = Random(f"{seed}/streams/kept").choice(KEPT_HOURS)
+    return replace(plan, kept_hours=kept_hours, leaps_us=())
 
 
 def make_streams_plan(seed: int, kind: str = "") -> StreamsPlan:

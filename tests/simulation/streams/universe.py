@@ -9,10 +9,13 @@ from tests.simulation.replicated.plan import SECOND_US, hasty_places
 from tests.simulation.replicated.promised import watched
 from tests.simulation.streams import oracle
 from tests.simulation.streams.clients import create_streams, produce, read, reshard
+from tests.simulation.streams.keeping import keep
 from tests.simulation.streams.numbering import work
 from tests.simulation.streams.plan import (
+    HOUR_US,
     RETENTION_US,
     StreamsPlan,
+    make_kept_plan,
     make_numbered_plan,
     make_streams_plan,
 )
@@ -43,6 +46,11 @@ def run(seed: int) -> Outcome:
     return _run(make_streams_plan(seed))
 
 
+def run_kept(seed: int) -> Outcome:
+    """Let the universe of a seed be in which retentions change, and judge it."""
+    return _run(make_kept_plan(seed))
+
+
 def _run(its: StreamsPlan) -> Outcome:
     with hasty_places(), watched() as promised:
 
@@ -64,6 +72,9 @@ async def _story(plan: StreamsPlan, world: StreamsWorld) -> None:
         await restart_all(world)
     await _read_all(plan, world, "drain")
     middle_us = began_us + (ended_us - began_us) * world.chance.randrange(100) // 100
+    if any(plan.kept_hours):
+        await _while_retentions_change(plan, world, middle_us)
+        return
     await _while_records_expire(plan, world, middle_us)
     for number, leap_us in enumerate(plan.leaps_us):
         await leap(world, leap_us)
@@ -86,6 +97,8 @@ async def _use(plan: StreamsPlan, world: StreamsWorld, until_us: int) -> None:
         calls = [produce(Client(world, name), plan, plan.puts_each) for name in names]
     calls += [_read_on(Client(world, f"reader{i}"), plan, until_us) for i in range(plan.readers)]
     calls.append(reshard(Client(world, "operator"), plan, until_us))
+    if plan.kept_hours[0]:
+        calls.append(_keep_for_longer(plan, world, until_us))
     await all_of(world, calls)
 
 
@@ -117,6 +130,35 @@ async def _while_records_expire(plan: StreamsPlan, world: StreamsWorld, middle_u
         slot.process.offset_us = 0
     # What waits for the time of a clock that was set back looks again within a minute.
     await world.scheduler.pause(UPKEEP_US)
+
+
+async def _keep_for_longer(plan: StreamsPlan, world: StreamsWorld, until_us: int) -> None:
+    keeper = Client(world, "keeper")
+    await keeper.pause(1, until_us - world.scheduler.now_us)
+    world.kept = await keep(keeper, plan.streams, RETENTION_US // HOUR_US, plan.kept_hours[0])
+
+
+async def _while_retentions_change(plan: StreamsPlan, world: StreamsWorld, middle_us: int) -> None:
+    """A day, a change of the retention, and another day, in which nobody is away for as long."""
+    await world.scheduler.pause(UPKEEP_US)
+    await _leap_to(world, middle_us + RETENTION_US)
+    await _read_all(plan, world, "day")
+    longer, then = plan.kept_hours
+    if then:
+        known = world.kept if longer else list(plan.streams)
+        await keep(Client(world, "keeper2"), known, longer or RETENTION_US // HOUR_US, then)
+        await world.scheduler.pause(UPKEEP_US)
+        await _read_all(plan, world, "changed")
+    for hours in (36, 48):
+        await _leap_to(world, middle_us + hours * HOUR_US)
+        await _read_all(plan, world, f"after {hours} hours")
+
+
+async def _leap_to(world: StreamsWorld, until_us: int) -> None:
+    """Time passes by half days; between them every front end looks after its streams."""
+    while (left_us := until_us - world.scheduler.now_us) > 0:
+        await leap(world, min(left_us, RETENTION_US // 2))
+        await world.scheduler.pause(UPKEEP_US)
 
 
 async def leap(world: StreamsWorld, leap_us: int) -> None:

@@ -28,11 +28,13 @@ from tests.simulation.world import Slot
 class StreamsWorld(ReplicatedWorld):
     """As ReplicatedWorld, for clients of Kinesis.
 
-    `readings` are what readers have read; `jobs` those of producers that number their records.
+    `readings` are what readers have read; `jobs` those of producers that number their records;
+    `kept` the streams whose retention was surely changed.
     """
 
     def __init__(self, plan: StreamsPlan, promised: Promised) -> None:
         self.readings: list[Reading] = []
+        self.kept: list[str] = []
         self.jobs = jobs_of(plan) if plan.numbered else []
         super().__init__(plan, promised)
 
