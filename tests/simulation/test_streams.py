@@ -3,7 +3,7 @@
 import pytest
 
 from tests.simulation.planted import PlantedBug, seeds_to_find
-from tests.simulation.planted.stream_bugs import BUGS, NUMBERED_BUGS
+from tests.simulation.planted.stream_bugs import BUGS, KEPT_BUGS, NUMBERED_BUGS
 from tests.simulation.streams.plan import LEAPS, make_streams_plan
 from tests.simulation.streams.universe import run, run_numbered
 
@@ -45,6 +45,8 @@ def test_numbered_records_are_stored_once(seed: int) -> None:
     assert any("TidegateStoredBefore" in output for output in outputs)
 
 
-@pytest.mark.parametrize("bug", [*BUGS, *NUMBERED_BUGS], ids=lambda bug: bug.name.replace(" ", "-"))
+@pytest.mark.parametrize(
+    "bug", [*BUGS, *NUMBERED_BUGS, *KEPT_BUGS], ids=lambda bug: bug.name.replace(" ", "-")
+)
 def test_a_planted_bug_is_found(bug: PlantedBug) -> None:
     assert seeds_to_find(bug, 1) is not None

@@ -210,7 +210,7 @@ KEPT_BUGS: Final = tuple(
             "retentions are raised for what comes",
             READ,
             ((Streams, "restamp", _restamp_nothing),),
-            0,
+            1,
         ),
         (
             "what has expired comes back",
@@ -222,7 +222,7 @@ KEPT_BUGS: Final = tuple(
             "shards are forgotten after a day",
             READ,
             ((StreamRegistry, "removable_us", _forget_after_a_day),),
-            0,
+            1,
         ),
     )
 )
