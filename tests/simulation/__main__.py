@@ -71,6 +71,7 @@ KINDS: Mapping[str, Callable[[int], Outcome]] = {
     "queues over streams replicated": partial(stream_queues.run, loses=True),
     "queues over streams half way": stream_queues.run_half_way,
     "queues over streams purged": stream_queues.run_purged,
+    "queues over streams kept": stream_queues.run_kept,
     "kinesis queues": kinesis_queues.run,
     "kinesis queues replicated": partial(kinesis_queues.run, loses=True),
     **{

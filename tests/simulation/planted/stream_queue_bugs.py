@@ -1,12 +1,14 @@
 """Planted bugs of queues over streams; see bugs.py."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
+from data_plane.core.eras import Eras
 from data_plane.core.message import Message
 from data_plane.core.queue import Queue
 from data_plane.core.stream import Stream
-from data_plane.log import deleting, layers, moving, reading, receiving, streamed
+from data_plane.log import deleting, layers, moving, reader, reading, receiving, streamed
 from data_plane.log.desk import Access, Desk
 from data_plane.log.reader import Block, Pending, Reader
 from data_plane.log.sending import at_any_time
@@ -21,7 +23,7 @@ from data_plane.streams import consuming, searching
 from data_plane.streams.consuming import ShardSource
 from data_plane.streams.slots import PackedRecord, RecordSlot
 from tests.simulation.planted import PlantedBug
-from tests.simulation.stream_queues.universe import run, run_half_way, run_purged
+from tests.simulation.stream_queues.universe import run, run_half_way, run_kept, run_purged
 
 DELIVERED: Final = frozenset({"records are delivered", "records come until deleted"})
 DELETED: Final = frozenset({"deleted means deleted"})
@@ -30,6 +32,7 @@ COUNTS: Final = frozenset({"receives are counted"})
 ORDER: Final = frozenset({"keys stay in order"})
 INTACT: Final = frozenset({"records are intact"})
 EXPIRED: Final = frozenset({"the expired stay away"})
+KEPT: Final = frozenset({"the kept are delivered"})
 PURGED: Final = frozenset({"the purged stay away"})
 DEAD: Final = frozenset({"dead letters had their chances"})
 
@@ -40,6 +43,7 @@ _states_of = reading._states
 _claimed_lease = receiving._Claims._lease
 _starting_us = streamed.starting_us
 _purge = streamed.purge
+_is_over = reader.is_over
 _messages = ShardSource._messages
 
 
@@ -107,6 +111,10 @@ def _by_own_definition(at: Access) -> Queue:
 
 def _start_too_late(desk: Desk, stream: Placed, position: str, time_us: int) -> int:
     return _starting_us(desk, stream, position, time_us) + _LATE_US
+
+
+def _is_over_after_a_day(queue: Queue, stamp_us: int, now_us: int, eras: Eras) -> bool:
+    return _is_over(replace(queue, retention_s=86_400), stamp_us, now_us, eras)
 
 
 async def _purge_what_comes_too(desk: Desk, queue: Queue) -> int:
@@ -200,8 +208,21 @@ _OF_PURGES: Final = (
     ("purges take what comes", DELIVERED, ((streamed, "purge", _purge_what_comes_too),), 0),
     ("purges leave the newest", PURGED, ((streamed, "purge", _purge_too_little),), 0),
 )
+_OF_RETENTIONS: Final = (
+    (
+        "records expire after a day",
+        KEPT,
+        ((reader, "is_over", _is_over_after_a_day), (receiving, "is_over", _is_over_after_a_day)),
+        8,
+    ),
+)
 STREAM_QUEUE_BUGS: Final = tuple(
     PlantedBug(name, invariants, patches, first, run=live)
-    for live, bugs in ((run, _BUGS), (run_half_way, _HALF_WAY), (run_purged, _OF_PURGES))
+    for live, bugs in (
+        (run, _BUGS),
+        (run_half_way, _HALF_WAY),
+        (run_purged, _OF_PURGES),
+        (run_kept, _OF_RETENTIONS),
+    )
     for name, invariants, patches, first in bugs
 )

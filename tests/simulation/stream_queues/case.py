@@ -12,6 +12,7 @@ from tests.simulation.oracle import LAST_KNOWN_US
 from tests.simulation.stream_queues.plan import StreamQueuesPlan
 from tests.simulation.stream_queues.world import PURGE_KNOWN_US, StreamQueuesWorld
 from tests.simulation.streams import oracle as streams
+from tests.simulation.streams.keeping import Retentions
 from tests.simulation.streams.reading import Place, text_of
 
 CLIENT_FAULT: Final = 400
@@ -74,6 +75,7 @@ class StreamQueuesCase(streams.Case):
         self.dead: dict[tuple[str, str], set[str]] = defaultdict(set)
         self._purges: dict[str, list[Attempt]] = defaultdict(list)
         self.wrong_us = world.offset_us_max - world.offset_us_min + self.slack_us
+        self.kept = Retentions(world.history, self.wrong_us)
         self._handles: dict[str, Record] = {}
         self._note_deliveries()
         for attempt in world.history.attempts:

@@ -16,7 +16,6 @@ from tests.simulation.stream_queues.case import Given, Record, StreamQueuesCase,
 from tests.simulation.stream_queues.plan import StreamQueuePlan, StreamQueuesPlan
 from tests.simulation.stream_queues.world import StreamQueuesWorld
 from tests.simulation.streams import oracle as streams
-from tests.simulation.streams.plan import RETENTION_US
 
 Invariant = Callable[[StreamQueuesCase], Iterator[Violation]]
 
@@ -138,7 +137,7 @@ def _out_of_order(
     for one in later.given:
         if earlier.asked_us <= one.answered_us:
             continue
-        if one.answered_us - put.first_us > RETENTION_US - case.wrong_us:
+        if case.kept.may_be_gone(queue.stream, put.first_us, one.answered_us):
             continue
         if case.may_be_purged(queue.name, put, one.answered_us):
             continue
@@ -178,9 +177,27 @@ def the_expired_stay_away(case: StreamQueuesCase) -> Iterator[Violation]:
                 stored_us = put.acknowledged_at_us(place_of(one)) if put is not None else None
                 if stored_us is None:
                     continue
-                if one.attempt.invoked_us - stored_us > RETENTION_US + case.wrong_us:
+                if case.kept.is_gone(queue.stream, stored_us, one.attempt.invoked_us):
                     text = f"{queue.name} gave {one.body}, which had expired"
                     yield Violation("the expired stay away", text, _words(one))
+
+
+def the_kept_are_delivered(case: StreamQueuesCase) -> Iterator[Violation]:
+    """What a changed retention keeps is delivered to who looks for all that there is."""
+    queues = {queue.name: queue for queue in case.queues}
+    for name, began_us, ended_us in case.over.emptied:
+        queue = queues[name]
+        there = {place_of(one): record for record in _of(case, queue) for one in record.given}
+        for (stream, data), put in case.puts.items():
+            if stream != queue.stream or case.kept.may_be_gone(stream, put.first_us, ended_us):
+                continue
+            for told, attempt in put.acknowledged:
+                record = there.get(told.place)
+                if (attempt.answered_us or NEVER_US) > began_us:
+                    continue
+                if record is None or record.asked_us == NEVER_US:
+                    text = f"{name} did not give {data} any more, which is at {told.place}"
+                    yield Violation("the kept are delivered", text, [data])
 
 
 def the_purged_stay_away(case: StreamQueuesCase) -> Iterator[Violation]:
@@ -231,6 +248,7 @@ INVARIANTS: Final[tuple[Invariant, ...]] = (
     keys_stay_in_order,
     records_are_intact,
     the_expired_stay_away,
+    the_kept_are_delivered,
     the_purged_stay_away,
     dead_letters_had_their_chances,
 )

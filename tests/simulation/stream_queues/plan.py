@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from tests.simulation.fifo.plan import HASTY_BOUNDS
 from tests.simulation.replicated.plan import SECOND_US
-from tests.simulation.streams.plan import StreamsPlan, make_streams_plan
+from tests.simulation.streams.plan import KEPT_HOURS, StreamsPlan, make_streams_plan
 from tests.simulation.weather import Weather
 
 MILD_STRIKES: Final = ("front end frozen", "front end restarts", "clock", "expiry", "old map")
@@ -73,7 +73,8 @@ class StreamQueuesPlan(StreamsPlan):
     def name(self) -> str:
         """Not that of a universe of streams alone."""
         kind = " half way" if self.half_way else "" if self.replication.loss else " mild"
-        return f"{self.seed}/stream queues{kind}{' purged' if self.purges else ''}"
+        kind += " purged" if self.purges else " kept" if any(self.kept_hours) else ""
+        return f"{self.seed}/stream queues{kind}"
 
 
 def make_stream_queues_plan(seed: int, *, loses: bool = False) -> StreamQueuesPlan:
@@ -90,6 +91,14 @@ def make_purged_plan(seed: int) -> StreamQueuesPlan:
     """The plan of a seed in which somebody purges queues; in every third universe cells fail."""
     plan = make_stream_queues_plan(seed, loses=seed % 3 == 0)
     return replace(plan, purges=True)
+
+
+def make_kept_plan(seed: int) -> StreamQueuesPlan:
+    """The plan of a seed in which retentions of streams change, and nothing is a dead letter."""
+    plan = make_stream_queues_plan(seed)
+    queues = tuple(replace(queue, receives_max=0, late=False) for queue in plan.queues)
+    kept_hours = Random(f"{seed}/stream queues/kept").choice(KEPT_HOURS)
+    return replace(plan, queues=queues, kept_hours=kept_hours)
 
 
 def consumed(random: Random, plan: StreamsPlan, *, loses: bool) -> StreamsPlan:

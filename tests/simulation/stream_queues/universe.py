@@ -6,7 +6,7 @@ from functools import partial
 
 from control_plane.core.replication import GUARANTEE
 from data_plane.core.queue import EXACTLY_ONCE
-from tests.simulation.clients import Client, consume_from, drain, purge
+from tests.simulation.clients import ALL_NAMES, Client, consume_from, drain, purge
 from tests.simulation.replicated.faults import faults
 from tests.simulation.replicated.plan import SECOND_US, hasty_places
 from tests.simulation.replicated.promised import watched
@@ -16,13 +16,20 @@ from tests.simulation.stream_queues.plan import (
     StreamQueuePlan,
     StreamQueuesPlan,
     make_half_way_plan,
+    make_kept_plan,
     make_purged_plan,
     make_stream_queues_plan,
 )
 from tests.simulation.stream_queues.world import PURGE_KNOWN_US, StreamQueuesWorld
 from tests.simulation.streams.clients import create_streams, produce, reshard
-from tests.simulation.streams.plan import RETENTION_US, StreamsPlan
-from tests.simulation.streams.universe import leap
+from tests.simulation.streams.plan import HOUR_US, RETENTION_US, StreamsPlan
+from tests.simulation.streams.universe import (
+    UPKEEP_US,
+    keep_for_longer,
+    keep_on,
+    leap,
+    leap_to,
+)
 from tests.simulation.streams.world import StreamsWorld
 from tests.simulation.universe import DRAIN_US, Outcome, all_of, live, look_once, restart_all
 
@@ -31,6 +38,7 @@ PUTS_THEN = 4
 """Before time leaps."""
 PURGE_AGAIN_US = 61 * SECOND_US
 """So soon a queue may be purged again."""
+KEPT_DRAIN_US = 120 * SECOND_US
 LOOK_US = 40 * SECOND_US
 LATE_US = 40 * 60 * SECOND_US
 
@@ -48,6 +56,11 @@ def run_half_way(seed: int) -> Outcome:
 def run_purged(seed: int) -> Outcome:
     """As the universe of the seed, in which somebody purges its queues."""
     return _judged(make_purged_plan(seed))
+
+
+def run_kept(seed: int) -> Outcome:
+    """As the universe of the seed, in which retentions of its streams change."""
+    return _judged(make_kept_plan(seed))
 
 
 def _judged(plan: StreamQueuesPlan) -> Outcome:
@@ -72,6 +85,9 @@ async def _story(plan: StreamQueuesPlan, world: StreamQueuesWorld) -> None:
         await restart_all(world)
     await _drain_all(plan, world)
     await _look_again(plan, world)
+    if any(plan.kept_hours):
+        await _while_retentions_change(plan, world)
+        return
     names = [queue.name for queue in plan.queues]
     await while_records_expire(plan, world, partial(look_once, world, names))
 
@@ -130,6 +146,8 @@ async def _use(plan: StreamQueuesPlan, world: StreamQueuesWorld, until_us: int) 
         if queue.late
     ]
     calls.append(reshard(Client(world, "operator"), plan, until_us))
+    if plan.kept_hours[0]:
+        calls.append(keep_for_longer(plan, world, until_us))
     if plan.purges:
         calls.append(
             purge(Client(world, "purger"), [queue.name for queue in plan.queues], until_us)
@@ -169,6 +187,33 @@ async def _look_again(plan: StreamQueuesPlan, world: StreamQueuesWorld) -> None:
     await look_once(world, names, "last")
     await restart_all(world)
     await look_once(world, names, "cold")
+
+
+async def _while_retentions_change(plan: StreamQueuesPlan, world: StreamQueuesWorld) -> None:
+    """Records are put and met; after a day retentions change; what is kept is received then.
+
+    What was met is in the memory of front ends.
+    """
+    scheduler, random = world.scheduler, world.chance
+    began_us = scheduler.now_us
+    await produce(Client(world, "after"), plan, PUTS_THEN)
+    middle_us = (began_us + scheduler.now_us) // 2
+    for slot in world.slots if random.random() < 0.7 else ():
+        for queue in plan.queues:
+            params = {"QueueUrl": queue.name, "MaxNumberOfMessages": 10, "VisibilityTimeout": 0}
+            client = Client(world, f"meets-{slot.name}", only=slot)
+            await client.call("ReceiveMessage", queue.name, {**params, **ALL_NAMES})
+    await scheduler.pause(UPKEEP_US)
+    await leap_to(world, middle_us + RETENTION_US)
+    await keep_on(plan, world)
+    await leap_to(world, middle_us + random.choice((24, 36, 48)) * HOUR_US)
+    only = random.choice((None, *world.slots))
+    for queue in plan.queues:
+        looked_us = scheduler.now_us
+        await drain(Client(world, f"kept-{queue.name}", only=only), queue.name, KEPT_DRAIN_US)
+        world.emptied.append((queue.name, looked_us, scheduler.now_us))
+    await leap(world, RETENTION_US // 2)
+    await look_once(world, [queue.name for queue in plan.queues], "kept")
 
 
 async def while_records_expire(

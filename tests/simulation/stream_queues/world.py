@@ -38,13 +38,15 @@ class StreamQueuesWorld(StreamsWorld):
     """As StreamsWorld, for clients of SQS, too.
 
     `created_us` says when the queues were made that are there; `healed_us` when the faults were
-    over, `drained_us` when all was received.
+    over, `drained_us` when all was received. `emptied` are queues that were emptied once retentions
+    had changed, and from when until when.
     """
 
     of_sqs = OF_SQS
 
     def __init__(self, plan: StreamsPlan, promised: Promised) -> None:
         self.created_us: dict[str, int] = {}
+        self.emptied: list[tuple[str, int, int]] = []
         self.healed_us = self.drain_began_us = self.drained_us = 0
         self._made: dict[str, tuple[Streams, StreamRegistry]] = {}
         super().__init__(plan, promised)

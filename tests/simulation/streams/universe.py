@@ -98,7 +98,7 @@ async def _use(plan: StreamsPlan, world: StreamsWorld, until_us: int) -> None:
     calls += [_read_on(Client(world, f"reader{i}"), plan, until_us) for i in range(plan.readers)]
     calls.append(reshard(Client(world, "operator"), plan, until_us))
     if plan.kept_hours[0]:
-        calls.append(_keep_for_longer(plan, world, until_us))
+        calls.append(keep_for_longer(plan, world, until_us))
     await all_of(world, calls)
 
 
@@ -132,7 +132,8 @@ async def _while_records_expire(plan: StreamsPlan, world: StreamsWorld, middle_u
     await world.scheduler.pause(UPKEEP_US)
 
 
-async def _keep_for_longer(plan: StreamsPlan, world: StreamsWorld, until_us: int) -> None:
+async def keep_for_longer(plan: StreamsPlan, world: StreamsWorld, until_us: int) -> None:
+    """Raise the retention of each stream at some time before."""
     keeper = Client(world, "keeper")
     await keeper.pause(1, until_us - world.scheduler.now_us)
     world.kept = await keep(keeper, plan.streams, RETENTION_US // HOUR_US, plan.kept_hours[0])
@@ -141,20 +142,26 @@ async def _keep_for_longer(plan: StreamsPlan, world: StreamsWorld, until_us: int
 async def _while_retentions_change(plan: StreamsPlan, world: StreamsWorld, middle_us: int) -> None:
     """A day, a change of the retention, and another day, in which nobody is away for as long."""
     await world.scheduler.pause(UPKEEP_US)
-    await _leap_to(world, middle_us + RETENTION_US)
+    await leap_to(world, middle_us + RETENTION_US)
     await _read_all(plan, world, "day")
-    longer, then = plan.kept_hours
-    if then:
-        known = world.kept if longer else list(plan.streams)
-        await keep(Client(world, "keeper2"), known, longer or RETENTION_US // HOUR_US, then)
-        await world.scheduler.pause(UPKEEP_US)
+    if await keep_on(plan, world):
         await _read_all(plan, world, "changed")
     for hours in (36, 48):
-        await _leap_to(world, middle_us + hours * HOUR_US)
+        await leap_to(world, middle_us + hours * HOUR_US)
         await _read_all(plan, world, f"after {hours} hours")
 
 
-async def _leap_to(world: StreamsWorld, until_us: int) -> None:
+async def keep_on(plan: StreamsPlan, world: StreamsWorld) -> bool:
+    """Change the retentions after a day; whether they are to change."""
+    longer, then = plan.kept_hours
+    if then:
+        known = world.kept if longer else plan.streams
+        await keep(Client(world, "keeper2"), known, longer or RETENTION_US // HOUR_US, then)
+        await world.scheduler.pause(UPKEEP_US)
+    return then > 0
+
+
+async def leap_to(world: StreamsWorld, until_us: int) -> None:
     """Time passes by half days; between them every front end looks after its streams."""
     while (left_us := until_us - world.scheduler.now_us) > 0:
         await leap(world, min(left_us, RETENTION_US // 2))
