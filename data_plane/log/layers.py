@@ -92,8 +92,10 @@ def as_read(queue: Queue, stream: Stream) -> Queue:
 def _shards(desk: Desk, queue: Queue, stream: Stream) -> list[list[Access]]:
     """By how many shards come before; numbers of children are above those of their parents.
 
-    A shard that was made closed, on the way to others, stands for its parents. Dead letters come in
-    no order, and shards of which nothing was received are not read for them: none waits for others.
+    A shard that was made closed, on the way to others, stands for its parents. What a shard waits
+    for its children wait for, too: a reader may have been forgotten, and those behind it not. Dead
+    letters come in no order, and shards of which nothing was received are not read for them: none
+    waits for others.
     """
     layers: list[list[Access]] = []
     depths: dict[int, int] = {}
@@ -109,7 +111,8 @@ def _shards(desk: Desk, queue: Queue, stream: Stream) -> list[list[Access]]:
         partition = desk.partition(queue, shard.number, 0)
         if desk.sources is not None:
             partition.source = desk.sources.source(queue, stream, shard, partition.source)
-        depths[shard.number], ends[shard.number] = depth, (partition.reader,)
+        unread = [reader for reader in behind if reader.end is None]
+        depths[shard.number], ends[shard.number] = depth, (partition.reader, *unread)
         while len(layers) <= depth:
             layers.append([])
         layers[depth].append(Access(desk, queue, partition, behind))
