@@ -120,15 +120,14 @@ class Reader:
         self.eras = eras
         self.keeps = keeps
         self.opened = False
-        self.cursor = self.read_us = 0
-        self.low_written = 0
+        self.cursor = self.read_us = self.low_written = 0
         self.low_doubted: int | None = None
         self.ranges: list[tuple[int, int]] = []
-        self.passed_messages = self.refreshed_us = 0
-        self.looked_behind = self.delay_s = 0
+        self.passed_messages = self.pending_count = self.groups_gone = 0
+        self.refreshed_us = self.looked_behind = self.delay_s = 0
         self.end: Slot | None = None
         self.behind_earlier: set[bytes] = set()
-        self.earlier_groups = self.pending_count = 0
+        self.earlier_seen: list[tuple[Reader, int]] = []
         self.blocks: OrderedDict[int, Block] = OrderedDict()
         self.block_read: Block | None = None
         self.open_slots: OrderedDict[int, list[Pending]] = OrderedDict()
@@ -301,6 +300,7 @@ class Reader:
             self.offer(message.group)
         elif group is not None:
             del self.groups[message.group]
+            self.groups_gone += 1
 
     def vanished(self, message: Pending) -> None:
         """The message's slot is no more: it was collected, so the message is done or expired."""
@@ -392,12 +392,12 @@ class Reader:
                 self.offer(group)
         while self.due and self.due[0][0] <= now_ms:
             self.offer(heapq.heappop(self.due)[1])
-        earlier_groups = sum(len(reader.groups) for reader in earlier)
-        if self.behind_earlier and earlier_groups != self.earlier_groups:
+        seen = [(reader, reader.groups_gone) for reader in earlier]
+        if self.behind_earlier and seen != self.earlier_seen:
             waiting, self.behind_earlier = self.behind_earlier, set()
             for group in waiting:
                 self.offer(group)
-        self.earlier_groups = earlier_groups
+        self.earlier_seen = seen
 
     def _take_ready(
         self, queue: Queue, count: int, now_ms: int, earlier: Sequence["Reader"], *, across: bool

@@ -67,3 +67,22 @@ def test_a_group_waits_for_a_shard_that_was_forgotten_and_is_read_anew(
         return bodies(await bench.receive())
 
     assert bench.run(story()) == []
+
+
+def test_a_group_goes_on_though_another_one_came_when_it_got_free(bench: QueueBench) -> None:
+    """So as many groups have something in shards before as had when it was looked at last."""
+    moved_on, staying = key_between(0, 8), key_between(8, 16)
+    new = next(key for key in KEYS if key != staying and hash_key_of(key) >> 124 >= 8)
+
+    async def story() -> list[str]:
+        await bench.put_for(moved_on, "first")
+        await bench.split(0)
+        await bench.put_for(moved_on, "second")
+        await bench.put_for(staying, "held")
+        held = await hold_all(bench, bench.log)
+        assert sorted(bodies(held)) == ["first", "held"]
+        await bench.put_for(new, "new")
+        assert await bench.delete([one for one in held if one.message.body == "first"]) == ["first"]
+        return bodies(await hold_all(bench, bench.log))
+
+    assert sorted(bench.run(story())) == ["new", "second"]
