@@ -50,6 +50,9 @@ REFRESH_BLOCKS_MAX = 100
 REFRESH_US = 200_000
 """How often a receive that finds its groups blocked asks whether other front ends freed them."""
 
+OTHERS_US = 60_000_000
+"""How often a receive that finds enough asks which records died, or were restored, elsewhere."""
+
 MOVED_ON_MAX = 3
 """How often a send follows the ends of logs to where they go on."""
 

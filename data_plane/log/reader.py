@@ -124,7 +124,7 @@ class Reader:
         self.low_doubted: int | None = None
         self.ranges: list[tuple[int, int]] = []
         self.passed_messages = self.pending_count = self.groups_gone = 0
-        self.refreshed_us = self.looked_behind = self.delay_s = 0
+        self.refreshed_us = self.looked_us = self.looked_behind = self.delay_s = 0
         self.end: Slot | None = None
         self.behind_earlier: set[bytes] = set()
         self.earlier_seen: list[tuple[Reader, int]] = []

@@ -11,11 +11,12 @@ from data_plane.log.bounds import (
     CLAIM_AGE_US_MAX,
     COLLECT_AFTER_US,
     FETCH_ITEMS_MAX,
+    OTHERS_US,
     REFRESH_BLOCKS_MAX,
     REFRESH_US,
     SCAN_MESSAGES_MAX,
 )
-from data_plane.log.desk import Access
+from data_plane.log.desk import Access, Desk
 from data_plane.log.held_slots import Held
 from data_plane.log.layers import meet_stream
 from data_plane.log.reader import Block, Pending, Reader
@@ -143,6 +144,8 @@ async def _open(at: Access) -> None:
     else:
         reader.start_at(keys.slot_of(low) if low else 0, ranges)
         reader.low_doubted = doubted
+        # What is read from now on is known as of then, and others may be asked at once.
+        reader.refreshed_us = reader.looked_us = asked_us - REFRESH_US
     reader.read_us = asked_us
 
 
@@ -173,10 +176,10 @@ async def refresh(at: Access) -> bool:
     """See what others did to messages in flight; whether that was asked for just now."""
     reader = at.partition.reader
     asked_us = at.now_us()
-    if 0 <= asked_us - reader.refreshed_us < REFRESH_US:
+    if 0 <= asked_us - _refreshed_us(at) < REFRESH_US:
         return False
     if at.queue.of_dead:
-        reader.refreshed_us = asked_us
+        reader.looked_us = asked_us
         await dead_letters.look(at)
         return True
     blocks = [block for block in reader.blocks.values() if block.leases][:REFRESH_BLOCKS_MAX]
@@ -190,6 +193,26 @@ async def refresh(at: Access) -> bool:
         # Their leases were there when they were asked for.
         reader.learn(block, states.get(block.first), asked_us, touched=True)
     return True
+
+
+def _refreshed_us(at: Access) -> int:
+    reader = at.partition.reader
+    return reader.looked_us if at.queue.of_dead else reader.refreshed_us
+
+
+async def look_at_others(desk: Desk, partitions: Iterable[Access]) -> None:
+    """See now and then what others did to records, also where there always are more to deliver.
+
+    That one is a dead letter now, or is none any more: of that no time tells this front end.
+    """
+    due = [at for at in partitions if at.queue.is_kinesis and not _is_recent(at)]
+    for outcome in await desk.waits.all_of([refresh(at) for at in due]) if due else ():
+        if isinstance(outcome, Exception) and not isinstance(outcome, CellUnavailableError):
+            raise outcome
+
+
+def _is_recent(at: Access) -> bool:
+    return 0 <= at.now_us() - _refreshed_us(at) < OTHERS_US
 
 
 async def load(at: Access, block: Block, messages: list[Pending]) -> dict[int, Message]:

@@ -184,6 +184,7 @@ class _Round:
         Reads until enough is known, then claims: what is left of a group would be blocked by it.
         """
         partitions = self.partitions
+        await reading.look_at_others(self.desk, partitions)
         short = min(count - len(deliveries), self.mover.left)
         for _ in range(FETCH_ROUNDS_MAX):
             known = 0

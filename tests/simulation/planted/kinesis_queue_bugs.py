@@ -135,7 +135,7 @@ _BUGS: Final = (
         ((KinesisQueues, "find", _find_as_at_first),),
         13,
     ),
-    ("restores forgive nothing", COUNTED, ((receiving, "with_fate", _forgive_nothing),), 34),
+    ("restores forgive nothing", COUNTED, ((receiving, "with_fate", _forgive_nothing),), 3),
     (
         "dead letters are received in flight",
         LEASES,
@@ -161,7 +161,7 @@ _BUGS: Final = (
         ((settling, "_decide", _acknowledge_nothing),),
         1,
     ),
-    ("restores are done again", OLD, ((settling, "_refusal", _restore_again),), 43),
+    ("restores are done again", OLD, ((settling, "_refusal", _restore_again),), 2),
     ("old handles are good", OLD, ((settling, "_refusal", _take_any_handle),), 2),
     ("handles end with their leases", GOOD, ((settling, "_refusal", _refuse_what_has_ended),), 19),
     (

@@ -1,17 +1,23 @@
 """What a front end delivers, whatever it was asked for before, and was not asked for."""
 
+from dataclasses import replace
+
 import pytest
 
 from data_plane.core.message import Delivery
+from data_plane.core.queue import Queue
 from data_plane.core.receipt_handle import decode
+from data_plane.core.settling import ACKNOWLEDGE, RESTORE, Wish
 from data_plane.core.stream import hash_key_of
 from data_plane.log import receiving
-from data_plane.log.bounds import FETCH_ITEMS_MAX
+from data_plane.log.bounds import BLOCK_FULL_MESSAGES, FETCH_ITEMS_MAX
 from data_plane.log.engine import Log
 from tests.unit.data_plane.streams.queue_bench import QueueBench
 
 HALF_A_DAY_S = 43_200
 PAUSE_S = 600
+MINUTE_S = 60
+ONE = {"count": 1, "visibility_s": 30, "until_us": 0}
 KEYS = [f"k{number}" for number in range(100)]
 
 
@@ -86,3 +92,73 @@ def test_a_group_goes_on_though_another_one_came_when_it_got_free(bench: QueueBe
         return bodies(await hold_all(bench, bench.log))
 
     assert sorted(bench.run(story())) == ["new", "second"]
+
+
+class Mortal(QueueBench):
+    """A queue of the Kinesis API whose records die when they were received once."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.queue = self.over("!work", dies_after=1)
+        self.dead = replace(self.queue, of_dead=True)
+        self.other = self.consumer()
+
+    async def take(self, queue: Queue, log: Log) -> list[Delivery]:
+        return await log.receive_records(queue, count=10, visibility_s=30, until_us=0)
+
+    async def settle(self, act: str, queue: Queue, found: list[Delivery], log: Log) -> None:
+        wishes = [Wish(decode(one.receipt_handle, queue), act) for one in found]
+        assert await log.settle(queue, wishes) == [None] * len(found)
+
+    async def take_all(self, queue: Queue, log: Log) -> list[str]:
+        """Receive and acknowledge what one receive finds: the bodies."""
+        found = await self.take(queue, log)
+        await self.settle(ACKNOWLEDGE, queue, found, log)
+        return bodies(found)
+
+    async def put_block(self, first: str) -> None:
+        """Fill a block: what comes next is in another one."""
+        await self.put_for("ann", first, *("old",) * (BLOCK_FULL_MESSAGES - 1))
+
+
+def test_what_another_front_end_restored_comes_where_there_always_is_something_else() -> None:
+    bench = Mortal()
+
+    async def story() -> set[str]:
+        await bench.put_block("restored")
+        assert bodies(await bench.log.receive_records(bench.queue, **ONE)) == ["restored"]
+        while await bench.take_all(bench.queue, bench.log):
+            pass
+        bench.clock.advance(31)
+        dead = await bench.take(bench.dead, bench.other)
+        await bench.settle(RESTORE, bench.dead, dead, bench.other)
+        found: set[str] = set()
+        for number in range(30):
+            await bench.put_for("ann", f"new {number}")
+            bench.clock.advance(MINUTE_S)
+            found |= set(await bench.take_all(bench.queue, bench.log))
+        return found
+
+    assert "restored" in bench.run(story())
+
+
+def test_what_died_at_another_front_end_comes_where_there_always_is_something_else() -> None:
+    """Both have lain in blocks that were read before; nobody acknowledges the first."""
+    bench = Mortal()
+
+    async def story() -> set[str]:
+        await bench.put_block("first")
+        await bench.put_block("late")
+        assert bodies(await bench.other.receive_records(bench.queue, **ONE)) == ["first"]
+        bench.clock.advance(31)
+        assert bodies(await bench.take(bench.dead, bench.log)) == ["first"]
+        while found := await bench.take(bench.queue, bench.other):
+            old = [one for one in found if one.message.body == "old"]
+            await bench.settle(ACKNOWLEDGE, bench.queue, old, bench.other)
+        seen: set[str] = set()
+        for _ in range(30):
+            bench.clock.advance(MINUTE_S)
+            seen |= set(bodies(await bench.take(bench.dead, bench.log)))
+        return seen
+
+    assert bench.run(story()) == {"first", "late"}
