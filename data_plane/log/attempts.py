@@ -182,7 +182,12 @@ async def _lease_again(  # noqa: PLR0913, PLR0917 - a block as it was seen
 
 
 async def _messages(at: Access, block: int, indexes: set[int]) -> dict[int, Message]:
-    """Messages of a block by index, read from its slots; none that is expired or purged."""
+    """Messages of a block by index, read from its slots; none that is expired or purged.
+
+    None either of a shard that is gone, or whose stream is.
+    """
+    if at.queue.reads_stream and at.partition.source is None:
+        return {}
     now_us = at.now_us()
     found: dict[int, Message] = {}
     after = block - 1

@@ -162,3 +162,19 @@ def test_what_died_at_another_front_end_comes_where_there_always_is_something_el
         return seen
 
     assert bench.run(story()) == {"first", "late"}
+
+
+def test_a_receive_is_repeated_where_nobody_knows_the_deleted_stream(
+    bench: QueueBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def nothing(*_name: str) -> None:
+        return None
+
+    async def story() -> list[list[str]]:
+        await bench.put_for("ann", "a")
+        first = await bench.log.receive(bench.queue, **ONE, attempt="again")
+        monkeypatch.setattr(bench, "find", nothing)
+        repeated = await bench.consumer().receive(bench.queue, **ONE, attempt="again")
+        return [bodies(first), bodies(repeated)]
+
+    assert bench.run(story()) == [["a"], []]
