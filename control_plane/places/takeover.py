@@ -159,16 +159,26 @@ class WaitingCell:
 
     async def get_many(self, keys: Sequence[Key], *, strong: bool = True) -> dict[Key, Attributes]:
         """As the cell within. Keys may be of queues of which some lie alone."""
+        found: dict[Key, Attributes] = {}
+        for some in self._by_group(keys):
+            at = self.of_queue(uid_of(some[0].partition))
+            try:
+                found |= await at.patiently(partial(at.inner.get_many, some, strong=strong))
+            except LeftGroupError:
+                if all(self.of_queue(uid_of(key.partition)) is at for key in some):
+                    raise
+                # One of these queues has left meanwhile, and is asked for apart by now.
+                found |= await self.get_many(some, strong=strong)
+        return found
+
+    def _by_group(self, keys: Sequence[Key]) -> list[list[Key]]:
+        """The keys of each queue that lies alone, and those of all others."""
         alone = self._known.alone(self._group)
         asked: dict[str, list[Key]] = {}
         for key in keys:
             uid = uid_of(key.partition) if alone else ""
             asked.setdefault(uid if uid in alone else "", []).append(key)
-        found: dict[Key, Attributes] = {}
-        for some in asked.values():
-            partition = some[0].partition
-            found |= await self._asked(partition, partial(_get_many, keys=some, strong=strong))
-        return found
+        return list(asked.values())
 
     async def query(  # noqa: PLR0913 - a range has that many sides
         self,
@@ -294,9 +304,3 @@ class WaitingCell:
             return False
         await self._waits.sleep_until(now_us + LOOK_EVERY_US)
         return True
-
-
-async def _get_many(
-    inner: Chain | Fanout, keys: Sequence[Key], *, strong: bool
-) -> dict[Key, Attributes]:
-    return await inner.get_many(keys, strong=strong)

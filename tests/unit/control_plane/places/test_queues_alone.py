@@ -316,6 +316,26 @@ def test_what_is_asked_of_a_queue_alone_is_asked_in_its_own_group(*, as_chains: 
 
 
 @KINDS
+def test_items_of_several_queues_are_read_where_each_lies_by_then(*, as_chains: bool) -> None:
+    """Who cleans up bodies asks so, and takes those whose segments are not found for orphans."""
+    scene = Scene(as_chains=as_chains)
+    cells, other = scene.front_end()[0], scene.front_end()[0]
+
+    async def story() -> None:
+        for key in (STATE, NEIGHBOUR):
+            await write(cells[COMMON], key)
+        for one in cells.fanouts().values():
+            await one.ship()
+        scene.leave()
+        scene.move()
+        scene.group.clock.advance(61)
+        assert NEIGHBOUR in await cells[COMMON].get_many([STATE, NEIGHBOUR])
+        assert NEIGHBOUR not in await other[COMMON].get_many([STATE])
+
+    asyncio.run(story())
+
+
+@KINDS
 def test_a_call_that_began_in_the_common_group_counts_in_the_own_one(*, as_chains: bool) -> None:
     """Its members are what they were while it was under way; then others joined the own group."""
     scene = Scene(as_chains=as_chains)
