@@ -1,7 +1,8 @@
 """Browsing: the messages of a log in its order. Nothing is written, nothing remembered.
 
 A walk goes over the partitions one after the other, those of earlier generations first, above the
-low-water mark of each and past the ranges of which it says that they are done.
+low-water mark of each and past the ranges of which it says that they are done. Shards go by their
+numbers: those of children are above those of their parents.
 """
 
 from collections.abc import Sequence
@@ -68,8 +69,8 @@ async def browse(desk: Desk, queue: Queue, *, count: int, position: bytes) -> Pa
     page = PageInTheMaking(count, desk.clock.now_us(), desk.clock.now_us())
     place = _read(position) if position else _Place()
     partitions = {
-        (depth if queue.reads_stream else at.partition.generation, at.partition.number): at
-        for depth, layer in enumerate(await layers(desk, queue))
+        (at.partition.generation, at.partition.number): at
+        for layer in await layers(desk, queue)
         for at in layer
     }
     for _ in range(BROWSE_ROUNDS_MAX):

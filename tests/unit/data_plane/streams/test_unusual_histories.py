@@ -178,3 +178,22 @@ def test_a_receive_is_repeated_where_nobody_knows_the_deleted_stream(
         return [bodies(first), bodies(repeated)]
 
     assert bench.run(story()) == [["a"], []]
+
+
+def test_a_walk_shows_all_though_a_shard_is_forgotten_meanwhile(bench: QueueBench) -> None:
+    key = key_between(0, 4)
+
+    async def story() -> list[str]:
+        await bench.split(0)
+        for text in "abc":
+            await bench.put_for(key, text)
+        page = await bench.log.browse(bench.queue, count=1)
+        shown = [one.message.body for one in page.messages]
+        left = [shard for shard in bench.stream.shards if shard.number]
+        bench.stream = replace(bench.stream, shards=tuple(left))
+        while page.next_position:
+            page = await bench.log.browse(bench.queue, count=1, position=page.next_position)
+            shown += [one.message.body for one in page.messages]
+        return shown
+
+    assert bench.run(story()) == ["a", "b", "c"]
