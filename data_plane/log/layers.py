@@ -92,10 +92,11 @@ def as_read(queue: Queue, stream: Stream) -> Queue:
 def _shards(desk: Desk, queue: Queue, stream: Stream) -> list[list[Access]]:
     """By how many shards come before; numbers of children are above those of their parents.
 
-    A shard that was made closed, on the way to others, stands for its parents. What a shard waits
-    for its children wait for, too: a reader may have been forgotten, and those behind it not. Dead
-    letters come in no order, and shards of which nothing was received are not read for them: none
-    waits for others.
+    A shard that was made closed, on the way to others, stands for its parents. Of one that nothing
+    waits for any more the children take turns with shards that it took turns with. What a shard
+    waits for its children wait for, too: a reader may have been forgotten, and those behind it not.
+    Dead letters come in no order, and shards of which nothing was received are not read for them:
+    none waits for others.
     """
     layers: list[list[Access]] = []
     depths: dict[int, int] = {}
@@ -103,20 +104,26 @@ def _shards(desk: Desk, queue: Queue, stream: Stream) -> list[list[Access]]:
     for shard in stream.shards:
         before = () if queue.of_dead else shard.parents
         parents = [number for number in before if number in depths]
-        depth = max((depths[number] + 1 for number in parents), default=0)
+        depth = max((depths[number] for number in parents), default=0)
         behind = tuple(dict.fromkeys(reader for number in parents for reader in ends[number]))
         if shard.was_never_open:
-            depths[shard.number], ends[shard.number] = depth - 1, behind
+            depths[shard.number], ends[shard.number] = depth, behind
             continue
         partition = desk.partition(queue, shard.number, 0)
         if desk.sources is not None:
             partition.source = desk.sources.source(queue, stream, shard, partition.source)
         unread = [reader for reader in behind if reader.end is None]
-        depths[shard.number], ends[shard.number] = depth, (partition.reader, *unread)
+        depths[shard.number] = depth + _is_waited_for(queue, partition.reader)
+        ends[shard.number] = (partition.reader, *unread)
         while len(layers) <= depth:
             layers.append([])
         layers[depth].append(Access(desk, queue, partition, behind))
     return layers
+
+
+def _is_waited_for(queue: Queue, reader: Reader) -> bool:
+    """Whether records of children may have to wait: in others than FIFO queues, for its end."""
+    return not reader.is_drained if queue.fifo else reader.end is None
 
 
 def order_hash(queue: Queue, message: Message) -> bytes:

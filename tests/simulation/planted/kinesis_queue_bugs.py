@@ -180,7 +180,7 @@ _BUGS: Final = (
         "restored records are counted as dead",
         COUNTS,
         ((counting, "doomed", _count_restored_as_dead),),
-        19,
+        13,
     ),
     (
         "acknowledged dead letters are counted",

@@ -197,3 +197,30 @@ def test_a_walk_shows_all_though_a_shard_is_forgotten_meanwhile(bench: QueueBenc
         return shown
 
     assert bench.run(story()) == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("name", ["standard", "orders.fifo"])
+def test_shards_that_came_of_a_split_get_their_turns_where_another_has_a_backlog(
+    bench: QueueBench, name: str
+) -> None:
+    """What their parent has held has nothing to do with that: in a FIFO queue, once it is done."""
+    split_up, busy = key_between(0, 8), key_between(8, 16)
+    queue = bench.over(name)
+
+    async def story() -> set[str]:
+        await bench.put_for(split_up, "before")
+        held = await bench.log.receive(queue, count=1, visibility_s=HALF_A_DAY_S, until_us=0)
+        await bench.split(0)
+        assert await bench.receive(queue=queue) == []
+        if queue.fifo:
+            await bench.delete(held, queue=queue)
+        await bench.put_for(split_up, "after")
+        await bench.put_for(busy, *["busy"] * 10)
+        found: set[str] = set()
+        for _ in range(30):
+            await bench.put_for(busy, *["busy"] * 10)
+            deliveries = await bench.receive(queue=queue)
+            found |= set(await bench.delete(deliveries, queue=queue))
+        return found
+
+    assert bench.run(story()) == {"busy", "after"}
