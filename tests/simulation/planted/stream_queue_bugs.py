@@ -118,7 +118,7 @@ def _is_over_after_a_day(queue: Queue, stamp_us: int, now_us: int, eras: Eras) -
 
 
 async def _purge_what_comes_too(desk: Desk, queue: Queue) -> int:
-    return await _purge(desk, queue) + _LATE_US
+    return await _purge(desk, queue) + 5 * _LATE_US
 
 
 async def _purge_too_little(desk: Desk, queue: Queue) -> int:
