@@ -173,7 +173,10 @@ class Site:
 
     @property
     def full(self) -> list[bool]:
-        """Which cells take nothing that is sent."""
+        """Which cells take nothing that is sent; where one does not, none is sent anything.
+
+        The others may have room for some more: each commits in batches of its own.
+        """
         return [not cell.has_room(0) for cell in self.cells.values()]
 
     @property
@@ -209,7 +212,7 @@ def test_a_purge_frees_a_full_store(tmp_path: Path, names: str, *, fifo: bool) -
             await site.create(name)
         assert await site.send("kept") == 200
         filled = await site.fill("big")
-        assert all(site.full)
+        assert any(site.full)
         sizes = {name: cell.disk_bytes for name, cell in site.cells.items()}
         used_bytes = site.used_bytes
         await site.done("PurgeQueue", QueueUrl=site.name("big"))
