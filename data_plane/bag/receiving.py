@@ -215,7 +215,11 @@ async def _lease_all(
     calls += [due for due in (kept_up, fair.news(at)) if due is not None]
     if len(calls) == 1:
         return await calls[0]
-    outcomes = await at.desk.waits.all_of(calls)
+    try:
+        outcomes = await at.desk.waits.all_of(calls)
+    except BaseException:
+        _put_back(at, taken)  # Calls that were cancelled before they began have not.
+        raise
     deliveries: list[Delivery] = []
     failure: Exception | None = None
     for outcome in outcomes:
