@@ -47,7 +47,7 @@ async def learn(at: Access) -> None:
 
 
 async def _learn_for_all(at: Access, askers: list[object]) -> list[object | Exception]:
-    asked_us = at.now_us()
+    asked_us, present_us = at.now_us(), at.cell.now_us()
     items = await at.cell.query(keys.marks(at.lanes.uid), limit=FAIR_LANES + 1)
     lanes, groups = at.lanes, None
     low_water: dict[int, LowWaterMark] = {}
@@ -61,6 +61,7 @@ async def _learn_for_all(at: Access, askers: list[object]) -> list[object | Exce
         lanes.use(number)
         if item.attributes.get("a") and number == lanes.announced + 1:
             lanes.announced = number
+    lanes.learnt_us = present_us
     for number in range(lanes.deepest + 1):
         lane = lanes.lane(number)
         lane.low_known, lane.low_doubted = low_water.get(number, LowWaterMark())

@@ -14,7 +14,8 @@ from data_plane.stored.shelf import Shelf
 class QueueLanes:
     """See the module's docstring.
 
-    Lanes up to `announced` need no announcement by this front end. `tenants` is None as long as it
+    Lanes up to `announced` need no announcement by this front end. Those that were announced before
+    `learnt_us`, by the cell's time, are known. `tenants` is None as long as it
     has met no message group. `decider` is the member that decided what is remembered, of several.
     What has expired is decided by `eras`, and by `queue`, the newest definition that was met,
     whatever a request says. What they have at hand lies on a `shelf`.
@@ -35,6 +36,7 @@ class QueueLanes:
         self.eras = eras
         self.dropped = False
         self.announced = 0
+        self.learnt_us = 0
         self.in_flight = InFlight()
         self.tenants: Tenants | None = None
         self.progress_told_us = 0

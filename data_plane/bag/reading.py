@@ -54,7 +54,8 @@ async def _look_ahead(at: Access, settled: bytes) -> bool:
     lane = at.lane
     has_gap = lane.settled < lane.cursor
     floor = _floor(at)
-    if lane.number == 0 and 0 < lane.read_until_us < keys.slice_of(floor):
+    known_us = max(keys.slice_of(lane.settled), at.lanes.learnt_us)
+    if lane.number == 0 and known_us < keys.slice_of(floor):
         await fair.learn(at)  # What is skipped may have told of lanes.
     # What is read is as old as the request: blocks may be collected while an answer is under way.
     asked_us, present_us = at.now_us(), at.cell.now_us()

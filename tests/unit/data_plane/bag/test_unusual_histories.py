@@ -2,13 +2,18 @@
 
 import asyncio
 from collections.abc import Awaitable, Sequence
-from typing import TypeVar
+from dataclasses import replace
+from typing import Any, TypeVar
 
 import pytest
 
 from data_plane.bag.engine import Bag
+from data_plane.memory.cell import MemoryCell
+from data_plane.ports import CellUnavailableError, Item
 from data_plane.runtime.event_loop import EventLoopWaits
-from tests.unit.data_plane.bag.conftest import Bench
+from data_plane.stored import keys
+from tests.unit.data_plane.bag.conftest import QUEUE, Bench
+from tests.unit.data_plane.bag.tenancy import NOISY, Tenancy
 
 T = TypeVar("T")
 
@@ -36,5 +41,39 @@ def test_a_receive_whose_client_has_gone_before_it_leased_keeps_nothing(bench: B
             await asyncio.create_task(bench.receive(bag=bag))
         assert not waits.cancelling
         assert sorted(d.message.body for d in await bench.receive(bag=bag)) == ["a", "b"]
+
+    bench.run(story())
+
+
+class AwayOnce(MemoryCell):
+    """Fails the first query of the partition `away`."""
+
+    away = ""
+
+    async def query(self, partition: str, **range_: Any) -> list[Item]:
+        if partition == self.away:
+            self.away = ""
+            raise CellUnavailableError("away")
+        return await super().query(partition, **range_)
+
+
+def test_a_reader_whose_first_look_failed_finds_lanes_that_are_announced_unread(
+    bench: Bench,
+) -> None:
+    """What a purge, or the retention, lets it skip may have told of them."""
+
+    async def story() -> None:
+        cell = bench.cell = AwayOnce(bench.clock)
+        bench.bag, reader = bench.front_end(), bench.front_end()
+        tenancy = Tenancy(bench)
+        cell.away = keys.segments(QUEUE.uid, 0, 0)
+        with pytest.raises(CellUnavailableError):
+            await bench.receive(bag=reader)
+        await tenancy.send(NOISY, 100)
+        bench.clock.advance(1)
+        bench.queue = replace(QUEUE, purged_us=await bench.bag.purge(QUEUE))
+        bench.clock.advance(1)
+        sent = await tenancy.send(NOISY, 60)
+        assert sorted(await bench.drain(bag=reader)) == sorted(sent)
 
     bench.run(story())
