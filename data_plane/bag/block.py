@@ -1,7 +1,10 @@
 """A block and its segments as one front end knows them."""
 
+from collections.abc import Iterable
+from typing import NamedTuple
+
 from data_plane.bag.bounds import OVERTAKEN_US_MAX, PUT_BEHIND_RECEIVES, READY_AGE_US_MAX
-from data_plane.ports import Attributes
+from data_plane.ports import Attributes, Key
 from data_plane.stored import lease
 from data_plane.stored.segment import LoadedSegment
 
@@ -137,3 +140,23 @@ class Block:
             self.moves[index] = move
         else:
             self.moves.pop(index, None)
+
+
+class Entry:
+    """An item of the window: its key, and which of its messages were not done when last seen."""
+
+    __slots__ = ("block", "open", "size", "sort")
+
+    def __init__(self, sort: bytes, block: Block, indexes: Iterable[int]) -> None:
+        self.sort = sort
+        self.block = block
+        self.open = set(indexes)
+        self.size = len(self.open)
+
+
+class Finished(NamedTuple):
+    """Items of a block that nobody needs from `due_us` on, and segments with their bodies apart."""
+
+    due_us: int
+    unneeded: tuple[Key, ...]
+    apart: tuple[Key, ...] = ()

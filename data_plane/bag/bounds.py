@@ -96,6 +96,9 @@ KNOWN_FOR_US = 10_000_000
 KNOWN_WHILE_OVER_US = 1_000_000
 """What front ends tell each other of groups: how old it may be for a send, in what case."""
 
+ASIDE_LOOK_EVERY_US = 1_000_000
+"""So often a lane looks which messages need not let others pass any more."""
+
 DELAYED_BEHIND_US = 10_000_000
 """Delayed messages count as waiting with those visible so shortly before them."""
 

@@ -5,9 +5,9 @@ from functools import partial
 from typing import Final
 
 from data_plane.bag import fair
+from data_plane.bag.block import Finished
 from data_plane.bag.bounds import COLLECT_AFTER_US, LEASE_ATTEMPTS_MAX
 from data_plane.bag.desk import Access, Desk, open_lanes_of
-from data_plane.bag.lane import Finished
 from data_plane.core.errors import RefusedError, handle_expired
 from data_plane.core.queue import Queue
 from data_plane.core.receipt_handle import ReceiptHandle

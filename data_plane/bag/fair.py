@@ -174,6 +174,12 @@ def should_learn(at: Access) -> bool:
     return not is_recent and at.now_us() - visible_us >= NOISY_AFTER_US
 
 
+def look_at_time(at: Access) -> None:
+    """By the time it is groups cease to be noisy, also where nothing is sent or asked."""
+    if at.lanes.tenants is not None:
+        at.lanes.tenants.present_us = at.cell.now_us()
+
+
 def handed_out(
     at: Access, block: Block, messages: Mapping[int, Message], leases: Mapping[int, Lease]
 ) -> None:

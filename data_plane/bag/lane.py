@@ -10,10 +10,10 @@ import heapq
 from bisect import insort
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Mapping
-from typing import NamedTuple
 
-from data_plane.bag.block import GONE, LEASED, NEVER_MS, READY, TAKEN, Block
+from data_plane.bag.block import GONE, LEASED, NEVER_MS, READY, TAKEN, Block, Entry, Finished
 from data_plane.bag.bounds import (
+    ASIDE_LOOK_EVERY_US,
     BLOCK_FULL_MESSAGES,
     DUE_ENTRIES_MAX,
     FOREIGN_LEASE_GUARD_MS,
@@ -30,26 +30,6 @@ from data_plane.stored import keys, lease
 from data_plane.stored.segment import LoadedSegment, group_tags, number, octets
 from data_plane.stored.shelf import Shelf
 from data_plane.stored.superfluous import is_emptied
-
-
-class Entry:
-    """An item of the window: its key, and which of its messages were not done when last seen."""
-
-    __slots__ = ("block", "open", "size", "sort")
-
-    def __init__(self, sort: bytes, block: Block, indexes: Iterable[int]) -> None:
-        self.sort = sort
-        self.block = block
-        self.open = set(indexes)
-        self.size = len(self.open)
-
-
-class Finished(NamedTuple):
-    """Items of a block that nobody needs from `due_us` on, and segments with their bodies apart."""
-
-    due_us: int
-    unneeded: tuple[Key, ...]
-    apart: tuple[Key, ...] = ()
 
 
 class Lane:
@@ -96,6 +76,7 @@ class Lane:
         self.idle: OrderedDict[bytes, Block] = OrderedDict()
         self.ready: list[tuple[int, int, Block, int]] = []
         self.aside: list[tuple[int, int, Block, int]] = []
+        self.aside_looked_us = 0
         self.readied = 0
         self.read_until_us = 0
         self.due: list[tuple[int, bytes, int]] = []
@@ -270,6 +251,7 @@ class Lane:
         Messages that others should pass are put aside.
         """
         self.ripen(now_us // 1000)
+        self._let_back(now_us)
         taken: dict[Block, list[int]] = {}
         put_aside = False
         while self.ready and count and self.ready[0][0] <= until_us:
@@ -294,6 +276,16 @@ class Lane:
                 taken.setdefault(block, []).append(index)
                 count -= 1
         return list(taken.items())
+
+    def _let_back(self, now_us: int) -> None:
+        """Make ready again what need not let others pass any more."""
+        if 0 <= now_us - self.aside_looked_us < ASIDE_LOOK_EVERY_US:
+            return
+        self.aside_looked_us = now_us
+        entries, self.aside = self.aside, []
+        for entry in entries:
+            heap = self.aside if self._is_to_pass(entry[2], entry[3]) else self.ready
+            heapq.heappush(heap, entry)
 
     def _is_to_pass(self, block: Block, index: int) -> bool:
         tag = block.tags.get(index)

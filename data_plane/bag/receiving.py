@@ -141,6 +141,7 @@ async def _round(
     moved_before = mover.moved
     if fair.should_learn(at):
         await fair.learn(at)
+    fair.look_at_time(at)
     # What came back often is behind what was visible before, also if that is still to be read.
     taken = at.lane.take(at.lanes.queue, count, at.now_us(), at.lane.read_until_us)
     short = count - sum(len(indexes) for _, indexes in taken)

@@ -7,6 +7,7 @@ from collections.abc import Coroutine, Sequence
 from itertools import islice, takewhile
 from typing import Any
 
+from data_plane.bag.block import Finished
 from data_plane.bag.bounds import (
     BLOCK_FULL_MESSAGES,
     COLLECT_BLOCKS_MAX,
@@ -15,7 +16,7 @@ from data_plane.bag.bounds import (
     MARKERS_AT_ONCE_MAX,
 )
 from data_plane.bag.desk import Access, Desk
-from data_plane.bag.lane import Finished, Lane
+from data_plane.bag.lane import Lane
 from data_plane.core.message import Delivery
 from data_plane.ports import (
     LATE_US_MAX,

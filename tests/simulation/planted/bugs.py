@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from data_plane.bag import block, deleting, lane, reading, receiving, sending, upkeep, visibility
-from data_plane.bag.block import GONE, LEASED, Block
+from data_plane.bag.block import GONE, LEASED, Block, Entry
 from data_plane.bag.desk import Access, Desk
-from data_plane.bag.lane import Entry, Lane
+from data_plane.bag.lane import Lane
 from data_plane.core.eras import Eras
 from data_plane.core.errors import RefusedError
 from data_plane.core.message import Message, SendCall

@@ -8,9 +8,8 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from data_plane.bag import deleting, moving, receiving
-from data_plane.bag.block import Block
+from data_plane.bag.block import Block, Finished
 from data_plane.bag.desk import Access
-from data_plane.bag.lane import Finished
 from data_plane.bag.moving import Moving
 from data_plane.core.message import Message
 from data_plane.core.queue import Queue

@@ -13,7 +13,7 @@ from data_plane.ports import CellUnavailableError, Item
 from data_plane.runtime.event_loop import EventLoopWaits
 from data_plane.stored import keys
 from tests.unit.data_plane.bag.conftest import QUEUE, Bench
-from tests.unit.data_plane.bag.tenancy import NOISY, Tenancy
+from tests.unit.data_plane.bag.tenancy import NOISY, Tenancy, groups_of
 
 T = TypeVar("T")
 
@@ -75,5 +75,32 @@ def test_a_reader_whose_first_look_failed_finds_lanes_that_are_announced_unread(
         bench.clock.advance(1)
         sent = await tenancy.send(NOISY, 60)
         assert sorted(await bench.drain(bag=reader)) == sorted(sent)
+
+    bench.run(story())
+
+
+def test_a_group_that_is_noisy_no_more_has_its_turn_though_others_always_wait(
+    bench: Bench,
+) -> None:
+    """At a server that only receives: nothing but its receives tells it what time it is."""
+
+    async def story() -> None:
+        tenancy, sender = Tenancy(bench), bench.front_end()
+        await tenancy.send(NOISY, 4, bag=sender)
+        for takes_s in (5, 0):  # All of the consumers' time: the second one is noticed.
+            bench.clock.advance(2)
+            deliveries = await bench.receive(1)
+            bench.clock.advance(takes_s)
+            await bench.delete(deliveries)
+        received = list[str]()
+        for number in range(40):
+            await bench.send(f"quiet {number}", f"another {number}", bag=sender)
+            bench.clock.advance(1)
+            deliveries = await bench.receive(1)
+            received += groups_of(deliveries)
+            await bench.delete(deliveries)
+        assert len(received) == 40
+        assert received[:5] == [""] * 5
+        assert received.count(NOISY) == 2
 
     bench.run(story())
