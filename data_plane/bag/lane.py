@@ -77,6 +77,7 @@ class Lane:
         self.ready: list[tuple[int, int, Block, int]] = []
         self.aside: list[tuple[int, int, Block, int]] = []
         self.aside_looked_us = 0
+        self.shut: set[bytes] = set()
         self.readied = 0
         self.read_until_us = 0
         self.due: list[tuple[int, bytes, int]] = []
@@ -248,7 +249,7 @@ class Lane:
 
         In the order in which they first became visible, but for those that were put behind, and
         none later than `until_us`: what is still to be read may have been visible before.
-        Messages that others should pass are put aside.
+        Messages that others should pass are put aside, and those whose keys were not to be had.
         """
         self.ripen(now_us // 1000)
         self._let_back(now_us)
@@ -282,12 +283,16 @@ class Lane:
         if 0 <= now_us - self.aside_looked_us < ASIDE_LOOK_EVERY_US:
             return
         self.aside_looked_us = now_us
+        self.shut = set()
         entries, self.aside = self.aside, []
         for entry in entries:
             heap = self.aside if self._is_to_pass(entry[2], entry[3]) else self.ready
             heapq.heappush(heap, entry)
 
     def _is_to_pass(self, block: Block, index: int) -> bool:
+        segment = block.segments.get(block.first_of[index])
+        if segment is not None and segment.key_id in self.shut:
+            return True
         tag = block.tags.get(index)
         return tag is not None and self.is_aside is not None and self.is_aside(tag)
 

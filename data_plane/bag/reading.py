@@ -239,6 +239,7 @@ async def _bodies(
     """
     closed: dict[int, Body] = {}
     if opener.failures:
+        at.lane.shut.update(opener.failures)
         closed = {s.first: failure for s in segments if (failure := opener.failure(s)) is not None}
         first = next(iter(closed.values()))
         if len(closed) == len(segments) and isinstance(first, (RefusedError, CellUnavailableError)):

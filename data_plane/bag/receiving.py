@@ -123,10 +123,19 @@ async def _receive_now(at: Access, count: int, visibility_s: int) -> list[Delive
 async def _receive_in(at: Access, count: int, visibility_s: int) -> list[Delivery]:
     mover = DeadLetters(at.desk.queues, at.desk.is_dropped, at.desk.answer_bytes_max)
     deliveries: list[Delivery] = []
+    refusal: RefusedError | None = None
     for pages in range(FETCH_ROUNDS_MAX):
-        deliveries, go_on = await _round(at, count, visibility_s, mover, first=pages == 0)
+        reads_on = pages == 0 or refusal is not None
+        try:
+            deliveries, go_on = await _round(at, count, visibility_s, mover, first=reads_on)
+        except RefusedError as failure:
+            if refusal is not None or not is_of_kms(failure):
+                raise
+            refusal, go_on = failure, True  # Others may lie behind, with other keys.
         if deliveries or not go_on:
             break
+    if refusal is not None and not deliveries:
+        raise refusal
     return deliveries
 
 

@@ -170,6 +170,30 @@ def test_what_opens_is_delivered_beside_what_does_not(kms: KmsBagBench) -> None:
     kms.run(story())
 
 
+def test_what_opens_is_delivered_from_behind_what_does_not(kms: KmsBagBench) -> None:
+    """However few messages a receive asks for."""
+
+    async def story() -> None:
+        for number in range(12):
+            await kms.send(f"under a key that is asked for {number}")
+        kms.queue = QUEUE
+        await kms.send("managed")
+        kms.master_keys.failure = MasterKeysError("Disabled", "No.")
+        bag = kms.front_end()
+        assert [d.message.body for d in await kms.receive(1, bag=bag)] == ["managed"]
+        for _ in range(2):
+            with pytest.raises(RefusedError):
+                await kms.receive(1, bag=bag)
+        kms.master_keys.failure = None
+        kms.clock.advance(1)
+        await kms.send("managed, too")
+        bodies = await kms.drain(bag=bag)
+        assert bodies[0] == "under a key that is asked for 0"
+        assert len(bodies) == 13
+
+    kms.run(story())
+
+
 def test_within_the_reuse_period_an_outage_is_not_noticed(kms: KmsBagBench) -> None:
     async def story() -> None:
         await kms.send("a")
