@@ -243,9 +243,12 @@ class Access(msgspec.Struct, frozen=True):
 
 
 def open_lane(desk: Desk, queue: Queue, number: int = 0) -> Access:
-    """Access to a lane of the queue. Raises RefusedError where it was deleted meanwhile."""
+    """Access to a lane of the queue, by its newest definition that is known here.
+
+    Raises RefusedError where it was deleted meanwhile.
+    """
     lanes = desk.lanes_of(queue)
-    return Access(desk, queue, lanes, lanes.lane(number))
+    return Access(desk, lanes.queue, lanes, lanes.lane(number))
 
 
 def open_lanes_of(desk: Desk, queue: Queue, handles: Iterable[ReceiptHandle]) -> dict[int, Access]:

@@ -14,6 +14,7 @@ from data_plane.runtime.event_loop import EventLoopWaits
 from data_plane.stored import keys
 from tests.unit.data_plane.bag.conftest import QUEUE, Bench
 from tests.unit.data_plane.bag.tenancy import NOISY, Tenancy, groups_of
+from tests.unit.data_plane.room_asked_for import let_others_run
 
 T = TypeVar("T")
 
@@ -102,5 +103,24 @@ def test_a_group_that_is_noisy_no_more_has_its_turn_though_others_always_wait(
         assert len(received) == 40
         assert received[:5] == [""] * 5
         assert received.count(NOISY) == 2
+
+    bench.run(story())
+
+
+def test_what_a_receive_gets_that_has_waited_since_before_a_purge_is_in_flight(
+    bench: Bench,
+) -> None:
+    async def story() -> None:
+        until_us = bench.clock.now_us() + 20_000_000
+        waiting = asyncio.create_task(
+            bench.bag.receive(QUEUE, count=1, visibility_s=600, until_us=until_us)
+        )
+        await let_others_run()
+        bench.queue = replace(QUEUE, version=2, purged_us=await bench.bag.purge(QUEUE))
+        bench.bag.changed(bench.queue)
+        await bench.send("sent after it")
+        await waiting
+        counts = await bench.bag.counts(bench.queue)
+        assert (counts.visible, counts.in_flight) == (0, 1)
 
     bench.run(story())
