@@ -321,7 +321,8 @@ class Lane:
         """The slice up to which all messages were handed out, but those put aside."""
         while self.ready and self.ready[0][2].status.get(self.ready[0][3]) != READY:
             heapq.heappop(self.ready)
-        return self.ready[0][0] - 1 if self.ready else self.read_until_us
+        first_us = self.ready[0][0] - 1 if self.ready else self.read_until_us
+        return min(first_us, self.read_until_us)  # What is put behind may stand beyond it.
 
     def put_back(self, block: Block, indexes: Iterable[int], now_ms: int) -> None:
         """Give up what was taken; what others lease meanwhile is seen as leased."""

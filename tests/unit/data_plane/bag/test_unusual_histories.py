@@ -124,3 +124,24 @@ def test_what_a_receive_gets_that_has_waited_since_before_a_purge_is_in_flight(
         assert (counts.visible, counts.in_flight) == (0, 1)
 
     bench.run(story())
+
+
+def test_a_message_that_came_back_often_is_not_taken_for_the_end_of_its_lane(bench: Bench) -> None:
+    """It stands behind what is still to be read: what a group has there goes on to wait."""
+
+    async def story() -> None:
+        tenancy = Tenancy(bench)
+        for _ in range(60):
+            await tenancy.send(NOISY)
+        for _ in range(3):
+            await bench.delete(await bench.receive())
+        assert len(await bench.receive(visibility_s=0)) == 10
+        bench.clock.advance(2)
+        for _ in range(2):
+            assert len(await bench.receive(visibility_s=0)) == 10
+        before = tenancy.messages_in_lanes()
+        assert before == {0: 30, 1: 30}
+        await tenancy.send(NOISY)
+        assert tenancy.messages_in_lanes() == {0: 30, 1: 31}
+
+    bench.run(story())
