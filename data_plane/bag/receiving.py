@@ -108,8 +108,15 @@ async def _check_in_flight(at: Access) -> None:
 async def _receive_now(at: Access, count: int, visibility_s: int) -> list[Delivery]:
     """Messages of the first lane that has any for now."""
     number = 0
+    refusal: RefusedError | None = None
     while number <= at.lanes.deepest:  # The quiet lane tells of others while it is read.
-        deliveries = await _receive_in(at.in_lane(number), count, visibility_s)
+        deliveries: list[Delivery] = []
+        try:
+            deliveries = await _receive_in(at.in_lane(number), count, visibility_s)
+        except RefusedError as failure:
+            if not is_of_kms(failure):
+                raise
+            refusal = failure  # What lies in the next lane may have other keys.
         if deliveries:
             at.lanes.in_flight.granted(len(deliveries))
             return deliveries
@@ -117,6 +124,8 @@ async def _receive_now(at: Access, count: int, visibility_s: int) -> list[Delive
     news = fair.news(at)
     if news is not None:
         await news
+    if refusal is not None:
+        raise refusal
     return []
 
 

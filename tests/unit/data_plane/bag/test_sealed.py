@@ -10,6 +10,7 @@ from data_plane.core.message import Outgoing, SendCall
 from data_plane.ports import Attributes, CellUnavailableError, Item, MasterKeysError, Update
 from data_plane.stored import keys
 from tests.unit.data_plane.bag.conftest import QUEUE, Bench
+from tests.unit.data_plane.bag.tenancy import NOISY, Tenancy
 from tests.unit.data_plane.sealed_queues import KmsBagBench
 
 CALL = b"0123456789abcdef"
@@ -190,6 +191,24 @@ def test_what_opens_is_delivered_from_behind_what_does_not(kms: KmsBagBench) -> 
         bodies = await kms.drain(bag=bag)
         assert bodies[0] == "under a key that is asked for 0"
         assert len(bodies) == 13
+
+    kms.run(story())
+
+
+def test_what_opens_is_delivered_from_lanes_behind_what_does_not(kms: KmsBagBench) -> None:
+    async def story() -> None:
+        await kms.send("under a key that is asked for")
+        kms.queue = QUEUE
+        sent = await Tenancy(kms).send(NOISY, 40)
+        kms.master_keys.failure = MasterKeysError("Disabled", "No.")
+        bag, bodies = kms.front_end(), list[str]()
+        for _ in range(5):
+            deliveries = await kms.receive(bag=bag)
+            bodies += [d.message.body for d in deliveries]
+            await kms.delete(deliveries, bag=bag)
+        assert sorted(bodies) == sorted(sent)
+        with pytest.raises(RefusedError):
+            await kms.receive(bag=bag)
 
     kms.run(story())
 
