@@ -48,7 +48,9 @@ class Commits:
         at = group.position_of(wanted.stream)
         if known.is_end and at is not None:
             ended = {ShardKey(at, wanted.shard): wanted.commit.epoch}
-            await self._registry.change(group, lambda one: group_changes.done(one, ended))
+            # As it was some seconds ago the member may not have the shard: nothing would change.
+            present = await self._registry.again(group)
+            await self._registry.change(present, lambda one: group_changes.done(one, ended))
         return known
 
     async def _try(self, group: ConsumerGroup, wanted: CommitOf) -> GroupOffset | None:

@@ -304,3 +304,25 @@ def test_latest_is_stored_before_the_group(site: Site) -> None:
         return [one.offset for one in offsets.values()], (grouped.next_shard, len(grouped.first))
 
     assert run(scenario()) == ([0, 0, 0], (3, 3))
+
+
+def test_an_end_counts_where_a_front_end_has_not_heard_of_a_hand_over(site: Site) -> None:
+    async def scenario() -> list[int]:
+        stream = await site.stream(1)
+        await site.create([stream])
+        await site.streams.reshard(
+            stream,
+            lambda known: shard_map.split(known.shards[0], 2**127, known.next_shard),
+        )
+        await site.join("a")
+        late = site.another()
+        before = await late.registry.recent(*WHERE, "readers")
+        [(key, epoch)] = (await site.join("a")).shards.items()  # The member has begun anew.
+        known = await late.registry.recent(*WHERE, "readers")
+        assert known is before
+        wanted = CommitOf("clicks", stream.uid, key.shard, Commit("a", epoch, END_OFFSET, ""))
+        await late.commits.commit(known, wanted)
+        group = await site.groups.registry.read(*WHERE, "readers")
+        return sorted(one.shard for one in group.holds)
+
+    assert run(scenario()) == [1, 2]
