@@ -7,7 +7,6 @@ same at once do no harm, since one of both writes fails.
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Final, NamedTuple, cast
 
 from control_plane.consumer_groups.room import GroupRoom
@@ -253,12 +252,20 @@ class GroupRegistry:
         So members that come at once do not hinder each other.
         """
         desk = _Desk(self._waits, self._clock)
-        flush = partial(self._change_all, known)
         lane = ("change of a group", known.uid)
-        return cast(ConsumerGroup, await coalesce(desk, lane, edit, flush))
+        return cast(ConsumerGroup, await coalesce(desk, lane, (known, edit), self._flush))
+
+    async def _flush(self, wanted: Sequence[object]) -> Sequence[ConsumerGroup | Exception]:
+        """Do what several want, from the latest group that any of them knows.
+
+        Who knows that would be fenced by an earlier one, and an edit of its own change nothing.
+        """
+        entries = cast(Sequence[tuple[ConsumerGroup, group_changes.Edit]], wanted)
+        latest = max((known for known, _ in entries), key=lambda known: known.epoch)
+        return await self._change_all(latest, [edit for _, edit in entries])
 
     async def _change_all(
-        self, known: ConsumerGroup, edits: Sequence[object]
+        self, known: ConsumerGroup, edits: Sequence[group_changes.Edit]
     ) -> Sequence[ConsumerGroup | Exception]:
         """Do them in their order, by one write: of each the group as it is then, or its refusal."""
         group = known
@@ -270,7 +277,7 @@ class GroupRegistry:
                 gone |= await self.sessions.expired(group)
             edited = group_changes.without(group, gone)
             refusals: list[Exception | None] = []
-            for edit in cast(Sequence[group_changes.Edit], edits):
+            for edit in edits:
                 try:
                     edited = edit(edited)
                     refusals.append(None)

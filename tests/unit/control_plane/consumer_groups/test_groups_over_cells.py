@@ -326,3 +326,22 @@ def test_an_end_counts_where_a_front_end_has_not_heard_of_a_hand_over(site: Site
         return sorted(one.shard for one in group.holds)
 
     assert run(scenario()) == [1, 2]
+
+
+def test_who_gives_a_shard_up_is_not_fenced_by_who_knows_an_earlier_epoch(site: Site) -> None:
+    """Both share a write."""
+
+    async def scenario() -> list[str]:
+        await site.create([await site.stream(2)])
+        alone = await site.join("a")
+        await site.join("b")
+        told = await site.go_on("a", alone)
+        assert len(told.shards) == 1
+        registry = site.groups.registry
+        await asyncio.gather(
+            site.go_on("a", told), registry.change_together(alone.group, lambda known: known)
+        )
+        group = await registry.read(*WHERE, "readers")
+        return sorted(hold.owner for hold in group.holds.values())
+
+    assert run(scenario()) == ["a", "b"]
