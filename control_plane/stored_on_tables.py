@@ -212,13 +212,12 @@ class StoredOnTables:
             return measured.looked_us if measured is not None else 0
 
         chosen: dict[Shard, Measured] = {}
-        for shard in nsmallest(SHARDS_PER_LOOK, there.values(), key=looked_us):
-            # Of a closed shard nothing changes but what expires.
-            age_us = LOOK_EVERY_US if shard.is_open else EXPIRED_EVERY_US
-            if not 0 <= now_us - looked_us(shard) < age_us:
-                self._shards += shard.number not in known.shards
-                chosen[shard] = known.shards.setdefault(shard.number, Measured())
-                chosen[shard].looked_us = now_us
+        # Those of which nothing is due keep nobody from being looked at.
+        due = [one for one in there.values() if _is_due(one, looked_us(one), now_us)]
+        for shard in nsmallest(SHARDS_PER_LOOK, due, key=looked_us):
+            self._shards += shard.number not in known.shards
+            chosen[shard] = known.shards.setdefault(shard.number, Measured())
+            chosen[shard].looked_us = now_us
         known.partial = len(known.shards) < len(there)
         try:
             await self._look_at(stream, chosen)
@@ -244,6 +243,12 @@ class StoredOnTables:
             self._set(oldest, 0)
             self._shards -= len(oldest.shards)
             del self._known[uid]
+
+
+def _is_due(shard: Shard, looked_us: int, now_us: int) -> bool:
+    # Of a closed shard nothing changes but what expires.
+    age_us = LOOK_EVERY_US if shard.is_open else EXPIRED_EVERY_US
+    return not 0 <= now_us - looked_us < age_us
 
 
 def held_on_tables(ground: ServicePorts, service: Callable[[], RunningService]) -> ServicePorts:

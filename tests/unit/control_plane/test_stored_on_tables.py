@@ -352,3 +352,13 @@ def test_only_so_many_shards_are_known(bench: Bench, monkeypatch: pytest.MonkeyP
         bench.of_account(stream)
     assert bench.of_account(streams[-1]) == 2_000
     assert bench.stored._shards == 20
+
+
+def test_closed_shards_keep_nobody_from_looking_at_open_ones(bench: Bench) -> None:
+    whole = bench.stream(20)
+    closed = [one._replace(closed_us=2_000_000) for one in whole.shards[:10]]
+    stream = replaced(whole, shards=(*closed, *whole.shards[10:]))
+    assert [bench.of_queue(stream) for _ in range(2)] == [1_000, 2_000]
+    bench.came_bytes[stream.uid, 15] += 50
+    bench.clock.advance(LOOK_S)
+    assert bench.of_queue(stream) == 2_050
