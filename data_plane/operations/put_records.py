@@ -175,6 +175,7 @@ class Puts:
             putting.stream = await self._streams.renewed(putting.stream)
             # That took time, in which another attempt of the call may have got ahead.
             putting.call = putting.call._replace(repeated=True)
+            await self._find_in_closed(putting, call.now_us)
         else:
             putting.give_up(CellUnavailableError("shards end faster than records follow them"))
         failures = [one for one in putting.failed.values() if not _is_of_a_rate(one)]
@@ -200,7 +201,7 @@ class Puts:
 
     async def _find_in_closed(self, putting: _Putting, now_us: int) -> None:
         """What the call stored before its shard was closed: its records go elsewhere by now."""
-        for shard in putting.stream.shards:
+        for shard in putting.stream.shards if putting.call.name else ():
             if shard.is_open or shard.closed_us < now_us - REPEATS_US:
                 continue
             left = set(putting.left_in(shard))

@@ -16,11 +16,14 @@ from control_plane.stream_operations.stream_policy import (
 )
 from control_plane.stream_operations.tag_stream import add_tags_to_stream, list_tags_for_resource
 from control_plane.stream_operations.update_shard_count import update_shard_count
+from control_plane.streams import StreamRegistry
 from data_plane.core.errors import LIMIT_EXCEEDED, STREAM_NOT_FOUND, RefusedError
 from data_plane.core.quotas import UNLIMITED, DefinitionQuota, Quotas
 from data_plane.core.stream import Stream
+from data_plane.operations.put_records import Puts
 from data_plane.protocol.operation import Call, Operation, Params
 from data_plane.runtime.event_loop import EventLoopWaits
+from data_plane.streams.reading import Place
 from tests.unit.control_plane.test_streams import WHERE, Bench, split_first
 
 POLICY = '{"Statement":[]}'
@@ -136,3 +139,33 @@ def test_shards_that_were_just_made_count(site: Site) -> None:
         assert refused.value.fault is LIMIT_EXCEEDED
 
     site.run(scenario())
+
+
+def test_a_repeated_call_finds_what_lies_in_a_shard_that_came_and_went(site: Site) -> None:
+    """Its server knows the stream as it was before the shard was made."""
+
+    async def put(streams: StreamRegistry, stream: Stream, attempt: int) -> None:
+        puts = Puts(site.engine, streams, EventLoopWaits(site.clock))
+        call = Call(
+            *("r", *WHERE[:2], "", site.clock.now_us(), {}, None),
+            invocation_id="i",
+            attempt=attempt,
+        )
+        entry = {"PartitionKey": "k", "ExplicitHashKey": "0", "Data": b"once"}
+        putting = await puts.put("PutRecords", call, stream, [entry])
+        assert list(putting.stored) == [0]
+
+    async def scenario() -> list[bytes]:
+        made = await site.open()
+        split = site.elsewhere.stream(await site.elsewhere.reshard(made, split_first))
+        await put(site.elsewhere, split, 1)
+        again = site.elsewhere.stream(await site.elsewhere.reshard(split, split_first))
+        known = await site.registry.find(*WHERE)
+        assert known == made
+        await put(site.registry, made, 2)
+        pages = [
+            await site.engine.read(again, shard, Place(1), records_max=10) for shard in again.shards
+        ]
+        return [record.data for page in pages for record in page.records]
+
+    assert site.run(scenario()) == [b"once"]

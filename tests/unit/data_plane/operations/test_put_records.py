@@ -46,6 +46,9 @@ class Engine:
     async def produced(self, *_of_whom: object) -> None:
         return None
 
+    async def stored_of(self, *_of_what: object) -> dict[int, Put]:
+        return {}
+
 
 class Known:
     async def find(self, *_name: str) -> Stream:
