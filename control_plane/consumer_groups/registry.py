@@ -355,6 +355,13 @@ class GroupRegistry:
         streams = await self._streams_of(group)
         return any(_is_news(group, position, stream) for position, stream in streams.items())
 
+    async def as_served(self, group: ConsumerGroup) -> ConsumerGroup:
+        """The group with its streams as there are now, as whoever serves it next has it.
+
+        Nothing is stored.
+        """
+        return group_changes.with_streams(group, await self._streams_of(group))
+
     async def _streams_of(self, group: ConsumerGroup) -> dict[int, Stream | None]:
         """The group's streams by their positions, as late as it knows them; others are absent."""
         found: dict[int, Stream | None] = {}

@@ -29,6 +29,7 @@ class MeasuredGroup(NamedTuple):
 
 async def measured_group(groups: ConsumerGroups, group: ConsumerGroup) -> MeasuredGroup:
     """Look at all shards that the group reads. Raises CellUnavailableError."""
+    group = await groups.registry.as_served(group)
     shards = await shards_read(groups, group)
     offsets = await groups.offsets.read(group, {one.key for one in shards})
     lags = await groups.offsets.all_of([lag_of(groups, one, offsets[one.key]) for one in shards])

@@ -44,6 +44,7 @@ def get_offsets(groups: ConsumerGroups, seal: TokenSeal) -> Operation:
 
     async def perform(call: Call) -> Params:
         group = await groups.registry.read(call.account, call.region, call.params["GroupName"])
+        group = await groups.registry.as_served(group)
         entries = call.params.get("Shards")
         if entries is None:
             page, token = page_of(seal, call, group, await shards_read(groups, group))

@@ -173,3 +173,18 @@ def test_while_the_store_is_away_a_table_has_what_was_seen(
         assert bool(await scraped.told()) == is_paid
 
     asyncio.run(scenario())
+
+
+def test_a_stream_that_was_made_anew_counts_before_a_member_comes(play: Play) -> None:
+    async def scenario(scraped: Scraped) -> None:
+        site = scraped.site
+        stream = await site.stream(1)
+        await site.create([stream])
+        await scraped.put(stream, 3)
+        assert await scraped.rounded() == {"readers/clicks": (3, 0)}
+        await site.streams.delete(stream)
+        await scraped.put(await site.stream(1), 2)
+        site.clock.advance(EMBEDDED.every_us / US_PER_S)
+        assert await scraped.rounded() == {"readers/clicks": (2, 5)}
+
+    play(scenario)

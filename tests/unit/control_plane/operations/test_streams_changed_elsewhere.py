@@ -5,10 +5,14 @@ from typing import Any
 
 import pytest
 
-from control_plane.consumer_groups.groups import consumer_groups
+from control_plane.consumer_groups.commits import CommitOf
+from control_plane.consumer_groups.groups import ConsumerGroups, consumer_groups
+from control_plane.consumer_groups.heartbeats import JOINS, Beat
+from control_plane.core.group_offset import Commit
 from control_plane.core.stream_definition import StreamDefinition
 from control_plane.stream_operations.create_group import create_group
 from control_plane.stream_operations.delete_stream import delete_stream
+from control_plane.stream_operations.group_offsets import get_offsets
 from control_plane.stream_operations.shard_room import ShardRoom
 from control_plane.stream_operations.stream_policy import (
     delete_resource_policy,
@@ -139,6 +143,44 @@ def test_shards_that_were_just_made_count(site: Site) -> None:
         assert refused.value.fault is LIMIT_EXCEEDED
 
     site.run(scenario())
+
+
+def _groups(site: Site) -> ConsumerGroups:
+    return consumer_groups(
+        *(site.cell, site.elsewhere, site.engine, site.clock, site.entropy),
+        EventLoopWaits(site.clock),
+    )
+
+
+def test_offsets_of_a_stream_that_was_deleted_are_not_those_of_the_one_made_anew(
+    site: Site,
+) -> None:
+    async def scenario() -> list[Params]:
+        made = await site.open()
+        groups = _groups(site)
+        start = {"Type": "TRIM_HORIZON"}
+        await site.call(
+            create_group(groups),
+            GroupName="readers",
+            StreamARNs=[made.arn],
+            StartingPosition=start,
+        )
+        group = await groups.registry.read(*WHERE[:2], "readers")
+        joined = await groups.heartbeats.join(group, Beat("a", JOINS))
+        [epoch] = joined.shards.values()
+        commit = Commit("a", epoch, 7, "number of before")
+        await groups.commits.commit(joined.group, CommitOf(made.name, made.uid, 0, commit))
+        await site.make_anew(made)
+        operation = get_offsets(groups, site.elsewhere.token_seal("pages"))
+        named = [{"StreamARN": made.arn, "ShardId": "0"}]
+        return [
+            await site.call(operation, GroupName="readers", Shards=named),
+            await site.call(operation, GroupName="readers"),
+        ]
+
+    of_one, of_all = site.run(scenario())
+    assert "SequenceNumber" not in of_one["Offsets"][0]
+    assert of_all["Offsets"] == of_one["Offsets"]
 
 
 def test_a_repeated_call_finds_what_lies_in_a_shard_that_came_and_went(site: Site) -> None:
