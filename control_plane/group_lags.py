@@ -78,15 +78,16 @@ class GroupLags:
     async def _measure(self) -> None:
         turns = Turns()
         shards = 0
+        until_us = self._clock.now_us() + _LOOK_US_MAX
         try:
-            with deadline(self._clock.now_us() + _LOOK_US_MAX):
+            with deadline(until_us):
                 shown = await self._shown(turns)
                 for name in self._measured.keys() - set(shown):
                     del self._measured[name]
                 for name in _behind(shown, self._last):
+                    self._last = name  # Also where it fails: others have their turn.
                     shards += await self._measure_one(name)
-                    self._last = name
-                    if shards >= self._pace.shards_max:
+                    if shards >= self._pace.shards_max or self._clock.now_us() >= until_us:
                         break
                     await turns.rest()
         except CellUnavailableError:
@@ -120,7 +121,13 @@ class GroupLags:
         if others + len(group.streams) > SERIES_MAX:
             self._measured.pop(name, None)
             return 1
-        measured = await measured_group(self._groups, group)
+        try:
+            measured = await measured_group(self._groups, group)
+        except CellUnavailableError:
+            # Its streams may lie elsewhere than those of others.
+            if not self._is_paid:
+                self._measured.pop(name, None)
+            return 1 + len(group.streams)
         self._measured[name] = measured.lags
         return 1 + measured.shards
 

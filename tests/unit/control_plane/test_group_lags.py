@@ -12,7 +12,7 @@ from control_plane.consumer_groups.commits import CommitOf
 from control_plane.core.group_offset import Commit
 from control_plane.group_lags import EMBEDDED, PAID, GroupLags
 from data_plane.core.record import OutgoingRecord, PutCall
-from data_plane.core.stream import Stream
+from data_plane.core.stream import Shard, Stream
 from data_plane.ports import CellUnavailableError
 from data_plane.settings import ServerSettings
 from data_plane.streams.lag import Lag
@@ -188,3 +188,28 @@ def test_a_stream_that_was_made_anew_counts_before_a_member_comes(play: Play) ->
         assert await scraped.rounded() == {"readers/clicks": (2, 5)}
 
     play(scenario)
+
+
+@pytest.mark.parametrize("is_paid", [True, False])
+def test_a_stream_that_does_not_answer_keeps_nobody_from_other_groups(
+    *, is_paid: bool, tmp_path: Path
+) -> None:
+    async def scenario() -> None:
+        scraped = Scraped(tmp_path, is_paid=is_paid)
+        site = scraped.site
+        clicks, orders = await site.stream(1), await site.stream(1, "orders")
+        await site.create([orders], name="a")
+        await site.create([clicks], name="b")
+        lag = site.engine.lag
+
+        async def away_for_one(stream: Stream, shard: Shard, offset: int) -> Lag:
+            if stream.name == "orders":
+                raise CellUnavailableError("away")
+            return await lag(stream, shard, offset)
+
+        site.engine.lag = away_for_one  # type: ignore[method-assign]
+        for _ in range(2):
+            assert (await scraped.told()).keys() == {"b/clicks"}
+            site.clock.advance(PAID.every_us / US_PER_S)
+
+    asyncio.run(scenario())
