@@ -246,8 +246,9 @@ class StoredOnTables:
 
 
 def _is_due(shard: Shard, looked_us: int, now_us: int) -> bool:
-    # Of a closed shard nothing changes but what expires.
-    age_us = LOOK_EVERY_US if shard.is_open else EXPIRED_EVERY_US
+    # Of a closed shard nothing changes but what expires, once all that came to it was seen.
+    has_settled = not shard.is_open and looked_us >= shard.closed_us + LOOK_EVERY_US
+    age_us = EXPIRED_EVERY_US if has_settled else LOOK_EVERY_US
     return not 0 <= now_us - looked_us < age_us
 
 

@@ -362,3 +362,12 @@ def test_closed_shards_keep_nobody_from_looking_at_open_ones(bench: Bench) -> No
     bench.came_bytes[stream.uid, 15] += 50
     bench.clock.advance(LOOK_S)
     assert bench.of_queue(stream) == 2_050
+
+
+def test_what_came_to_a_shard_just_before_its_end_counts(bench: Bench) -> None:
+    stream = bench.stream(1)
+    assert bench.of_queue(stream) == 100
+    bench.came_bytes[stream.uid, 0] += 900
+    closed = stream.shards[0]._replace(closed_us=bench.clock.now_us() + 1)
+    bench.clock.advance(LOOK_S)
+    assert bench.of_queue(replaced(stream, shards=(closed,))) == 1_000
