@@ -38,7 +38,7 @@ PUTS_THEN = 4
 """Before time leaps."""
 PURGE_AGAIN_US = 61 * SECOND_US
 """So soon a queue may be purged again."""
-KEPT_DRAIN_US = 120 * SECOND_US
+KEPT_DRAIN_US = 30 * SECOND_US
 LOOK_US = 40 * SECOND_US
 LATE_US = 40 * 60 * SECOND_US
 
