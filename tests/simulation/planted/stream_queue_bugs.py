@@ -143,13 +143,13 @@ async def _store_no_copy(_at: Access, _block: Block, _begun: object) -> None:
 
 
 _BUGS: Final = (
-    ("children are read beside their parents", ORDER, ((Access, "may_be_read", True),), 34),
+    ("children are read beside their parents", ORDER, ((Access, "may_be_read", True),), 2),
     ("keys do not wait for parents", ORDER, ((Reader, "take", _take_beside_parents),), 15),
     (
         "what was done in closed shards is forgotten",
         DELIVERED | DELETED | ORDER,
         ((reading, "_states", _states_of_open_shards),),
-        2,
+        14,
     ),
     (
         "blocks share their leases",
