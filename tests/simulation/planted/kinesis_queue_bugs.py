@@ -143,7 +143,7 @@ _BUGS: Final = (
             (Reader, "free_ms", _free_while_in_flight),
             (receiving, "_free_ms", lambda *_: 0),
         ),
-        2,
+        9,
     ),
     (
         "records do not die",

@@ -398,7 +398,7 @@ FANOUT_BUGS: Final = (
         "an earlier attempt counts where one member has it",
         DELIVERED,
         ((Fanout, "complete", _complete_nothing),),
-        17,
+        149,
         fifo=False,
     ),
     _bug(
