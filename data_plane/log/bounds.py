@@ -50,6 +50,9 @@ REFRESH_BLOCKS_MAX = 100
 REFRESH_US = 200_000
 """How often a receive that finds its groups blocked asks whether other front ends freed them."""
 
+LEASES_US = 5_000_000
+"""How often a receive that finds enough asks whether other front ends freed what is in flight."""
+
 OTHERS_US = 60_000_000
 """How often a receive that finds enough asks which records died, or were restored, elsewhere."""
 

@@ -11,6 +11,7 @@ from data_plane.log.bounds import (
     CLAIM_AGE_US_MAX,
     COLLECT_AFTER_US,
     FETCH_ITEMS_MAX,
+    LEASES_US,
     OTHERS_US,
     REFRESH_BLOCKS_MAX,
     REFRESH_US,
@@ -201,18 +202,25 @@ def _refreshed_us(at: Access) -> int:
 
 
 async def look_at_others(desk: Desk, partitions: Iterable[Access]) -> None:
-    """See now and then what others did to records, also where there always are more to deliver.
+    """See now and then what others did, also where there always are more to deliver.
 
-    That one is a dead letter now, or is none any more: of that no time tells this front end.
+    Whom nobody waits for, no time tells of a group that another front end has freed, or of a
+    record that is a dead letter by now, or is none any more.
     """
-    due = [at for at in partitions if at.queue.is_kinesis and not _is_recent(at)]
+    due = [at for at in partitions if not _is_recent(at)]
     for outcome in await desk.waits.all_of([refresh(at) for at in due]) if due else ():
         if isinstance(outcome, Exception) and not isinstance(outcome, CellUnavailableError):
             raise outcome
 
 
 def _is_recent(at: Access) -> bool:
-    return 0 <= at.now_us() - _refreshed_us(at) < OTHERS_US
+    if at.partition.reader.due and not at.queue.of_dead:
+        looks_us = LEASES_US
+    elif at.queue.is_kinesis:
+        looks_us = OTHERS_US
+    else:
+        return True
+    return 0 <= at.now_us() - _refreshed_us(at) < looks_us
 
 
 async def load(at: Access, block: Block, messages: list[Pending]) -> dict[int, Message]:

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from data_plane.log.bounds import BLOCK_FULL_MESSAGES
 from tests.unit.data_plane.log.conftest import HIGH_THROUGHPUT, Bench, bodies
 
 
@@ -154,6 +155,27 @@ def test_what_one_front_end_deletes_frees_the_group_for_the_other(bench: Bench) 
         assert await bench.receive() == []
 
     bench.run(story())
+
+
+def test_what_another_front_end_deletes_frees_the_group_where_there_always_is_another(
+    bench: Bench,
+) -> None:
+    """The others lie in later blocks: claims of theirs do not tell of the group's."""
+
+    async def story() -> list[str]:
+        await bench.send("a:1", "a:2", *(f"old{n}:old{n}" for n in range(BLOCK_FULL_MESSAGES)))
+        (one,) = await bench.receive(1, visibility_s=3600)
+        while deliveries := await bench.receive():
+            await bench.delete(deliveries)
+        await bench.delete([one], log=bench.front_end())
+        found: list[str] = []
+        for number in range(10):
+            await bench.send(f"new{number}:{number}!")
+            bench.clock.advance(1)
+            found += bodies(await bench.receive())
+        return found
+
+    assert "2" in bench.run(story())
 
 
 def test_a_delay_of_the_queue_holds_all_its_messages_back(bench: Bench) -> None:
