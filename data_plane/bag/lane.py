@@ -23,6 +23,7 @@ from data_plane.bag.bounds import (
     WINDOW_MESSAGES_MAX,
 )
 from data_plane.bag.held_segments import HeldSegments
+from data_plane.bag.shut_keys import ShutKeys
 from data_plane.core.eras import ONE_TIME, Eras
 from data_plane.core.queue import Queue
 from data_plane.ports import Attributes, Item, Key
@@ -77,7 +78,7 @@ class Lane:
         self.ready: list[tuple[int, int, Block, int]] = []
         self.aside: list[tuple[int, int, Block, int]] = []
         self.aside_looked_us = 0
-        self.shut: set[bytes] = set()
+        self.shut = ShutKeys()
         self.readied = 0
         self.read_until_us = 0
         self.due: list[tuple[int, bytes, int]] = []
@@ -268,14 +269,20 @@ class Lane:
             self.last_page_was_barren = True
         return list(taken.items())
 
-    def take_aside(self, queue: Queue, count: int, now_us: int) -> list[tuple[Block, list[int]]]:
-        """Take up to `count` of the messages that were put aside, by block."""
-        taken: dict[Block, list[int]] = {}
+    def take_aside(
+        self, queue: Queue, count: int, now_us: int, *, shut: bool
+    ) -> list[tuple[Block, list[int]]]:
+        """Take up to `count` of the messages that were put aside, by block; of `shut` keys, too."""
+        taken, left = dict[Block, list[int]](), []
         while self.aside and count:
-            _, _, block, index = heapq.heappop(self.aside)
-            if self._take_one(queue, block, index, now_us):
+            entry = heapq.heappop(self.aside)
+            block, index = entry[2:]
+            if not shut and self.shut.keep(block, index):
+                left.append(entry)
+            elif self._take_one(queue, block, index, now_us):
                 taken.setdefault(block, []).append(index)
                 count -= 1
+        self.aside = sorted(self.aside + left) if left else self.aside
         return list(taken.items())
 
     def _let_back(self, now_us: int) -> None:
@@ -283,18 +290,16 @@ class Lane:
         if 0 <= now_us - self.aside_looked_us < ASIDE_LOOK_EVERY_US:
             return
         self.aside_looked_us = now_us
-        self.shut = set()
+        self.shut.try_one()
         entries, self.aside = self.aside, []
         for entry in entries:
             heap = self.aside if self._is_to_pass(entry[2], entry[3]) else self.ready
             heapq.heappush(heap, entry)
 
     def _is_to_pass(self, block: Block, index: int) -> bool:
-        segment = block.segments.get(block.first_of[index])
-        if segment is not None and segment.key_id in self.shut:
-            return True
         tag = block.tags.get(index)
-        return tag is not None and self.is_aside is not None and self.is_aside(tag)
+        is_aside = tag is not None and self.is_aside is not None and self.is_aside(tag)
+        return is_aside or self.shut.keep(block, index)
 
     def _take_one(self, queue: Queue, block: Block, index: int, now_us: int) -> bool:
         if block.status.get(index) != READY:

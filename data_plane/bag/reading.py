@@ -238,8 +238,9 @@ async def _bodies(
     CellUnavailableError, where nothing else is at hand and nothing could be fetched.
     """
     closed: dict[int, Body] = {}
+    at.lane.shut.were_had(opener.seals)
     if opener.failures:
-        at.lane.shut.update(opener.failures)
+        at.lane.shut.add(opener.failures)
         closed = {s.first: failure for s in segments if (failure := opener.failure(s)) is not None}
         first = next(iter(closed.values()))
         if len(closed) == len(segments) and isinstance(first, (RefusedError, CellUnavailableError)):

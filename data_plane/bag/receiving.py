@@ -134,11 +134,14 @@ async def _receive_in(at: Access, count: int, visibility_s: int) -> list[Deliver
     deliveries: list[Delivery] = []
     refusal: RefusedError | None = None
     for pages in range(FETCH_ROUNDS_MAX):
-        reads_on = pages == 0 or refusal is not None
+        refused = refusal is not None
+        reads_on = pages == 0 or refused
         try:
-            deliveries, go_on = await _round(at, count, visibility_s, mover, first=reads_on)
+            deliveries, go_on = await _round(
+                at, count, visibility_s, mover, first=reads_on, refused=refused
+            )
         except RefusedError as failure:
-            if refusal is not None or not is_of_kms(failure):
+            if not is_of_kms(failure):
                 raise
             refusal, go_on = failure, True  # Others may lie behind, with other keys.
         if deliveries or not go_on:
@@ -148,13 +151,14 @@ async def _receive_in(at: Access, count: int, visibility_s: int) -> list[Deliver
     return deliveries
 
 
-async def _round(
-    at: Access, count: int, visibility_s: int, mover: Mover, *, first: bool
+async def _round(  # noqa: PLR0913 - a round, and what was before it
+    at: Access, count: int, visibility_s: int, mover: Mover, *, first: bool, refused: bool = False
 ) -> tuple[list[Delivery], bool]:
     """Deliver or move up to `count` messages; the flag says whether there may be more.
 
     The `first` of a receive's rounds rather reads on than takes messages that others should pass,
     and alone carries upkeep along: many that find nothing but expired messages write no more.
+    Once keys were `refused` it does not try again what they keep aside.
     """
     moved_before = mover.moved
     if fair.should_learn(at):
@@ -173,7 +177,7 @@ async def _round(
     if short:
         _merge(taken, at.lane.take(at.lanes.queue, short, at.now_us(), WHENEVER_US))
     if not taken and not (first and more and at.lane.has_room()):
-        taken = at.lane.take_aside(at.lanes.queue, count, at.now_us())
+        taken = at.lane.take_aside(at.lanes.queue, count, at.now_us(), shut=not refused)
     deliveries: list[Delivery] = []
     # What was taken and is not delivered went to another front end: there may be more behind it.
     more = more or bool(taken)
@@ -207,7 +211,7 @@ async def _once_there_is_room(at: Access, taken: Taken, count: int, mover: Mover
     _put_back(at, taken)
     await room_for(size)
     taken = at.lane.take(at.lanes.queue, count, at.now_us(), at.lane.read_until_us)
-    taken = taken or at.lane.take_aside(at.lanes.queue, count, at.now_us())
+    taken = taken or at.lane.take_aside(at.lanes.queue, count, at.now_us(), shut=False)
     taken = _fitting(at, taken, mover)
     room_now(_size_bytes(taken) - size)  # Others may be there now, and bigger.
     return taken

@@ -48,6 +48,7 @@ from data_plane.stored.coalescing import coalesce
 from data_plane.stored.ledger import CallToSend, SentCall, call_units, calls_attributes
 from data_plane.stored.merging import is_needed
 from data_plane.stored.parcels import chunks_of
+from data_plane.stored.partly import failure_of
 from data_plane.stored.segment import (
     FORMAT_VERSION,
     CallInSegment,
@@ -123,12 +124,9 @@ async def _send_others(
     news = fair.news(at)
     if news is not None:
         calls.append(news)
-    if len(calls) == 1:
-        await calls[0]
-    else:
-        for outcome in await at.desk.waits.all_of(calls):
-            if isinstance(outcome, Exception):
-                raise outcome
+    failure = failure_of(await at.desk.waits.all_of(calls), is_stored=bool(found))
+    if failure is not None:
+        raise failure
     return [found[position] for position in range(len(messages))]
 
 

@@ -177,9 +177,9 @@ _HANDLE_EXPIRED: Final = "The receipt handle has expired"
 _NO_SUCH_LEASE: Final = "Message does not exist or is not available for visibility timeout change"
 
 
-def is_of_kms(refusal: RefusedError) -> bool:
+def is_of_kms(failure: Exception) -> bool:
     """Whether a queue's key is why."""
-    return refusal.fault.code.startswith("KMS.")
+    return isinstance(failure, RefusedError) and failure.fault.code.startswith("KMS.")
 
 
 def missing_parameter(name: str) -> RefusedError:

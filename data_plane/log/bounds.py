@@ -59,6 +59,9 @@ OTHERS_US = 60_000_000
 MOVED_ON_MAX = 3
 """How often a send follows the ends of logs to where they go on."""
 
+ASIDE_MS = 1_000
+"""For so long groups stay aside whose keys were not to be had."""
+
 FOREIGN_LEASE_GUARD_MS = 250
 """Leases of other front ends are taken over this much later, for clocks that differ."""
 

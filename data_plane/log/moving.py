@@ -19,10 +19,10 @@ from data_plane.core.message import Message, Outgoing
 from data_plane.core.message_rules import size_bytes
 from data_plane.core.queue import Queue
 from data_plane.log import deleting, generations, sending, tails
+from data_plane.log.block import Block, Pending
 from data_plane.log.bounds import WINDOW_US
 from data_plane.log.desk import Access, Desk, open_generations
 from data_plane.log.partition import Tail
-from data_plane.log.reader import Block, Pending
 from data_plane.log.slots import END, Slot, generation_after, read_slot
 from data_plane.ports import (
     CellUnavailableError,

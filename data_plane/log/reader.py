@@ -10,12 +10,13 @@ from bisect import bisect_right
 from collections import OrderedDict, deque
 from collections.abc import Container, Iterable, Sequence
 from itertools import islice
-from typing import NamedTuple
 
 from data_plane.core.eras import ONE_TIME, Eras
 from data_plane.core.message import Message
 from data_plane.core.queue import Queue
+from data_plane.log.block import Block, Finished, Pending
 from data_plane.log.bounds import (
+    ASIDE_MS,
     BLOCK_FULL_MESSAGES,
     COLLECT_AFTER_US,
     FOREIGN_LEASE_GUARD_MS,
@@ -35,70 +36,6 @@ from data_plane.stored.superfluous import is_emptied
 
 NEVER_MS = 1 << 62
 DUE_ENTRIES_MAX = 20_000
-
-
-class Block:
-    """A block's state as last seen, and those of its messages that are not done."""
-
-    __slots__ = (
-        "apart",
-        "checked_us",
-        "cut",
-        "done",
-        "first",
-        "kept",
-        "last",
-        "leases",
-        "moves",
-        "pending",
-        "total",
-        "upto",
-    )
-
-    def __init__(self, first: int) -> None:
-        self.first = first
-        self.last = first
-        self.kept = False
-        self.apart: list[str] = []
-        self.leases: dict[int, bytes] = {}
-        self.moves: dict[int, str] = {}
-        self.done: set[int] = set()
-        self.pending: dict[int, Pending] = {}
-        self.total: int | None = None
-        self.upto = 0
-        self.cut = False
-        self.checked_us = 0
-
-    @property
-    def touched(self) -> bool:
-        """Whether the block is known to have a state, or to have had one."""
-        return bool(self.leases or self.done)
-
-
-class Pending:
-    """A message that is not done: its place, its group, and whether a receive has taken it."""
-
-    __slots__ = ("block", "done", "group", "index", "key", "position", "slot", "stamp_us", "taken")
-
-    def __init__(self, slot: Slot, block: Block, position: int) -> None:
-        self.slot = slot.number
-        self.key = slot.key
-        self.position = position
-        self.index = slot.first + position
-        self.stamp_us = slot.stamp_us
-        self.group = slot.messages[position].group
-        self.block = block
-        self.taken = False
-        self.done = False
-
-
-class Finished(NamedTuple):
-    """A block of which nothing is needed from `due_us` on: first and last slot, names of blobs."""
-
-    due_us: int
-    first: int
-    last: int
-    apart: tuple[str, ...]
 
 
 class Reader:
@@ -132,6 +69,7 @@ class Reader:
         self.block_read: Block | None = None
         self.open_slots: OrderedDict[int, list[Pending]] = OrderedDict()
         self.groups: dict[bytes, deque[Pending]] = {}
+        self.aside: dict[bytes, int] = {}
         self.ready = Ready()
         self.ready_dead = Ready()
         self.due: list[tuple[int, bytes]] = []
@@ -300,6 +238,7 @@ class Reader:
             self.offer(message.group)
         elif group is not None:
             del self.groups[message.group]
+            self.aside.pop(message.group, None)
             self.groups_gone += 1
 
     def vanished(self, message: Pending) -> None:
@@ -323,8 +262,8 @@ class Reader:
     def offer(self, group: bytes) -> None:
         """The group may have a message to deliver.
 
-        Groups that were received before go behind the others, so that one which comes back again
-        and again keeps none waiting (recorded from AWS).
+        Groups that were received before, or put aside, go behind the others, so that one which
+        comes back again and again keeps none waiting (recorded from AWS).
         """
         waiting = self.groups.get(group)
         if not waiting:
@@ -334,7 +273,8 @@ class Reader:
         ready = self.ready_dead if stored is not None and lease.is_of_dead(stored) else self.ready
         if group not in ready:
             leased_ms = lease.from_bytes(stored).leased_ms if stored is not None else 0
-            ready.push((leased_ms, first.slot, first.position), group, self.groups)
+            last_ms = max(leased_ms, self.aside.get(group, 0))
+            ready.push((last_ms, first.slot, first.position), group, self.groups)
 
     def _due_at(self, free_ms: int, group: bytes) -> None:
         heapq.heappush(self.due, (free_ms, group))
@@ -416,11 +356,11 @@ class Reader:
     def claimable(
         self, queue: Queue, count: int, now_us: int, earlier: Sequence["Reader"] = ()
     ) -> int:
-        """How many messages `take` would take, `count` at most."""
+        """How many messages `take` would take, `count` at most, but those that did not open."""
         self._look_again(queue, now_us, earlier)
         taken = self._take_ready(queue, count, now_us // 1000, earlier, across=True)
         self.put_back(taken)
-        return len(taken)
+        return len([message for message in taken if message.group not in self.aside])
 
     def _take_of(
         self, queue: Queue, group: bytes, count: int, now_ms: int, *, across: bool
@@ -437,7 +377,7 @@ class Reader:
             if self.keeps and not is_seen_by(queue, message):
                 self.offer(group)  # to the others
                 break
-            free_ms = self.free_ms(queue, message)
+            free_ms = max(self.free_ms(queue, message), self._passed_until_ms(group, now_ms))
             if free_ms > now_ms:
                 self._due_at(free_ms, group)
                 break
@@ -445,6 +385,13 @@ class Reader:
         for message in taken:
             message.taken = True
         return taken
+
+    def _passed_until_ms(self, group: bytes, now_ms: int) -> int:
+        """Until when others may pass the group; 0 where they no longer may."""
+        since_ms = self.aside.get(group)
+        if since_ms is None or not 0 <= now_ms - since_ms < ASIDE_MS:
+            return 0
+        return since_ms + ASIDE_MS
 
     def free_ms(self, queue: Queue, message: Pending) -> int:
         """When the message's own delay and lease allow to claim it."""
@@ -454,6 +401,31 @@ class Reader:
         if stored is None:
             return message.stamp_us // 1000 + queue.delay_s * 1000
         return lease.from_bytes(stored).free_ms(self.writer, FOREIGN_LEASE_GUARD_MS)
+
+    def put_aside(self, slots: Iterable[int], now_ms: int) -> None:
+        """What these slots have does not open: others pass the groups that it is first in.
+
+        Until it does, other groups come first, and what is not read yet.
+        """
+        for slot in slots:
+            for message in self.open_slots.get(slot, ()):
+                if self._is_first(message):
+                    self.aside[message.group] = now_ms
+
+    def note_opened(self, message: Pending) -> None:
+        """The message does open."""
+        if self.aside and self._is_first(message):
+            self.aside.pop(message.group, None)
+
+    def _is_first(self, message: Pending) -> bool:
+        return not message.done and self.groups[message.group][0] is message
+
+    def let_back(self) -> bool:
+        """Offer the groups that were put aside again; whether there are any."""
+        waiting, self.aside = self.aside, {}
+        for group in waiting:
+            self.offer(group)
+        return bool(waiting)
 
     def put_back(self, messages: Iterable[Pending]) -> None:
         """A receive is through with these, leased or not: others look at their groups again."""

@@ -1,12 +1,13 @@
 """Reading a partition: on from the cursor, states of blocks anew, bodies of what is claimed."""
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from functools import partial
 
 from data_plane.core.errors import RefusedError
 from data_plane.core.long_answers import room_for
 from data_plane.core.message import Message
 from data_plane.log import dead_letters
+from data_plane.log.block import Block, Pending
 from data_plane.log.bounds import (
     CLAIM_AGE_US_MAX,
     COLLECT_AFTER_US,
@@ -20,7 +21,7 @@ from data_plane.log.bounds import (
 from data_plane.log.desk import Access, Desk
 from data_plane.log.held_slots import Held
 from data_plane.log.layers import meet_stream
-from data_plane.log.reader import Block, Pending, Reader
+from data_plane.log.reader import Reader
 from data_plane.log.slots import END, Slot, generation_after, read_slot
 from data_plane.log.sources import Piece
 from data_plane.ports import Attributes, CellUnavailableError, Key
@@ -262,7 +263,14 @@ async def load(at: Access, block: Block, messages: list[Pending]) -> dict[int, M
                 reader.vanished(message)
             else:
                 segments.setdefault(message.slot, reader.held_as(message.slot, message.key, item))
-    opened = await open_all(at, segments)
+    waiting = [message for message in messages if message.slot in segments and not message.done]
+    heads = {message.group: message.slot for message in reversed(waiting)}.values()
+    try:
+        opened = await open_all(at, segments, heads)
+    except RefusedError:
+        reader.put_aside(segments, at.now_us() // 1000)
+        raise
+    reader.put_aside(segments.keys() - opened.keys(), at.now_us() // 1000)
     loaded: dict[int, Message] = {}
     for message in messages:
         bodies = opened.get(message.slot)
@@ -270,6 +278,7 @@ async def load(at: Access, block: Block, messages: list[Pending]) -> dict[int, M
             reader.vanished(message)  # Damaged: it stays stored, and its group goes on.
         if bodies is not None and not message.done:
             loaded[message.index] = bodies[message.position]
+            reader.note_opened(message)
     return loaded
 
 
@@ -294,8 +303,12 @@ def _openable(
     segments: dict[int, LoadedSegment],
     opener: Opener,
     opened: dict[int, Sequence[Message] | None],
+    needed: Collection[int],
 ) -> dict[int, LoadedSegment]:
-    """Those whose keys are at hand; those that have lost theirs are noted as damaged."""
+    """Those whose keys are at hand; those that have lost theirs are noted as damaged.
+
+    Raises why the keys are not to be had where they are so of all that are `needed`.
+    """
     failures = {slot: opener.failure(segment) for slot, segment in segments.items()}
     for slot, failure in failures.items():
         if isinstance(failure, DamagedSegmentError):
@@ -304,21 +317,23 @@ def _openable(
         elif failure is not None and not isinstance(failure, (RefusedError, CellUnavailableError)):
             raise failure
     openable = {slot: one for slot, one in segments.items() if failures[slot] is None}
-    if not openable and not opened:
-        for failure in failures.values():
-            if failure is not None:
-                raise failure
+    shut = [failure for slot in needed if slot not in opened and (failure := failures[slot])]
+    if shut and len(shut) == len(needed):
+        raise shut[0]
     return openable
 
 
-async def open_all(at: Access, segments: Mapping[int, Held]) -> dict[int, Sequence[Message] | None]:
+async def open_all(
+    at: Access, segments: Mapping[int, Held], needed: Collection[int] = ()
+) -> dict[int, Sequence[Message] | None]:
     """The messages of each slot that can be had; None where they are damaged.
 
-    Raises RefusedError with a fault of KMS, or CellUnavailableError, where no key is to be had.
+    Raises RefusedError with a fault of KMS, or CellUnavailableError, where no key is to be had of
+    the slots that are `needed` (all, if none are named).
     """
     if at.partition.source is None:
         own = {slot: one for slot, one in segments.items() if isinstance(one, LoadedSegment)}
-        return await _open_own(at, own)
+        return await _open_own(at, own, needed or own)
     pieces = {slot: one for slot, one in segments.items() if isinstance(one, Piece)}
     opened = await at.partition.source.open(pieces)
     for slot, messages in opened.items():
@@ -330,12 +345,12 @@ async def open_all(at: Access, segments: Mapping[int, Held]) -> dict[int, Sequen
 
 
 async def _open_own(
-    at: Access, segments: dict[int, LoadedSegment]
+    at: Access, segments: dict[int, LoadedSegment], needed: Collection[int]
 ) -> dict[int, Sequence[Message] | None]:
     opener = await at.data_keys.opener(segments.values())
     opened: dict[int, Sequence[Message] | None] = {}
     if opener.failures:
-        segments = _openable(at, segments, opener, opened)
+        segments = _openable(at, segments, opener, opened, needed)
     apart = {slot: segment for slot, segment in segments.items() if segment.blob}
     for slot, segment in segments.items():
         if slot not in apart:

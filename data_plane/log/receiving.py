@@ -1,8 +1,7 @@
 """Receiving: claims are written before messages are handed out, group by group in order."""
 
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable
 from dataclasses import dataclass
-from functools import partial
 from itertools import chain
 
 from msgspec.structs import replace
@@ -14,35 +13,26 @@ from data_plane.core.message import Delivery, Message, Redriven
 from data_plane.core.message_rules import size_bytes
 from data_plane.core.queue import Generation, Queue
 from data_plane.log import moving, reading, upkeep
+from data_plane.log.block import Pending
 from data_plane.log.bounds import (
     CLAIM_ATTEMPTS_MAX,
-    COLLECT_AFTER_US,
     FETCH_ROUNDS_MAX,
     FOREIGN_LEASE_GUARD_MS,
 )
-from data_plane.log.dead_letters import with_fate
+from data_plane.log.claims import Claims
 from data_plane.log.desk import Access, Desk, channel
 from data_plane.log.generations import ended
 from data_plane.log.layers import layers, order_hash
-from data_plane.log.leases import named_in_handle, state_now
-from data_plane.log.moving import Moving
-from data_plane.log.reader import NEVER_MS, Block, Pending, Reader, is_over, is_seen_by
+from data_plane.log.leases import named_in_handle
+from data_plane.log.reader import NEVER_MS, Reader, is_over, is_seen_by
 from data_plane.log.window import sequence_number
 from data_plane.ports import (
-    Attributes,
     CellUnavailableError,
     NoThreadError,
-    Tally,
-    Update,
-    Value,
-    is_replicated,
 )
-from data_plane.stored import counting
-from data_plane.stored.bounds import MOVE_LEASE_MS
-from data_plane.stored.lease import Lease, from_bytes, unchanged
+from data_plane.stored.lease import Lease, from_bytes
 from data_plane.stored.moves import DeadLetters, Move, Mover, Redrive, Target, waits_for_room
 from data_plane.stored.polling import look_again, next_look_us
-from data_plane.stored.segment import FORMAT_VERSION
 
 
 async def receive(
@@ -122,6 +112,7 @@ async def _receive_now(  # noqa: PLR0913, PLR0917 - a receive, and what it has g
 ) -> list[Delivery]:
     """Deliver from the earliest layer that has something, then from those behind it."""
     deliveries: list[Delivery] = []
+    refusal: Exception | None = None
     earlier: list[Reader] = []
     following = () if queue.reads_stream else desk.generations(queue)[1:]
     for number, layer in enumerate(await layers(desk, queue)):
@@ -139,14 +130,18 @@ async def _receive_now(  # noqa: PLR0913, PLR0917 - a receive, and what it has g
         round_ = _Round(desk, turns, earlier, visibility_s, mover, shown)
         try:
             await round_.deliver(count, deliveries)
-        except (CellUnavailableError, RefusedError):
-            if not deliveries:
+        except (CellUnavailableError, RefusedError) as failure:
+            if deliveries:
+                break
+            if not is_of_kms(failure):
                 raise
-            break
+            refusal = failure  # What lies behind may have other keys.
         if len(deliveries) >= count:
             break
         readers = [at.partition.reader for at in partitions]
         earlier += [reader for reader in readers if not reader.is_drained]
+    if refusal is not None and not deliveries:
+        raise refusal
     return deliveries
 
 
@@ -181,10 +176,37 @@ class _Round:
     async def deliver(self, count: int, deliveries: list[Delivery]) -> None:
         """Add to `deliveries`, up to `count`, what can be claimed.
 
-        Reads until enough is known, then claims: what is left of a group would be blocked by it.
+        Groups whose keys are not to be had are put aside, and others come in their place.
         """
         partitions = self.partitions
         await reading.look_at_others(self.desk, partitions)
+        refusal: RefusedError | None = None
+        let_back = False
+        for _ in range(FETCH_ROUNDS_MAX):
+            await self._read_on(count, deliveries)
+            try:
+                await self._claim_in_all(partitions, count, deliveries)
+            except RefusedError as failure:
+                if not is_of_kms(failure):
+                    raise
+                refusal = failure
+                continue
+            let_back = not (deliveries or refusal or let_back) and self._let_back()
+            if not let_back:
+                break
+        if refusal is not None and not deliveries:
+            raise refusal
+        if not deliveries:
+            refreshed = [at for at in partitions if await reading.refresh(at)]
+            await self._claim_in_all(refreshed, count, deliveries)
+
+    def _let_back(self) -> bool:
+        """Offer again what was put aside, where there is nothing else; whether there is any."""
+        return bool([at for at in self.partitions if at.partition.reader.let_back()])
+
+    async def _read_on(self, count: int, deliveries: list[Delivery]) -> None:
+        """Read until enough is known to claim: what is left of a group would be blocked by it."""
+        partitions = self.partitions
         short = min(count - len(deliveries), self.mover.left)
         for _ in range(FETCH_ROUNDS_MAX):
             known = 0
@@ -196,23 +218,24 @@ class _Round:
             required = not known and not deliveries
             if known >= short or not await _fetch_all(self.desk, partitions, required=required):
                 break
-        await self._claim_in_all(partitions, count, deliveries)
-        if not deliveries:
-            refreshed = [at for at in partitions if await reading.refresh(at)]
-            await self._claim_in_all(refreshed, count, deliveries)
 
     async def _claim_in_all(
         self, partitions: list[Access], count: int, deliveries: list[Delivery]
     ) -> None:
+        refusal: Exception | None = None
         for at in partitions:
             if len(deliveries) >= count:
                 return
             try:
                 deliveries += await self._claim_ready(at, count - len(deliveries))
-            except (CellUnavailableError, RefusedError):
-                if not deliveries:
+            except (CellUnavailableError, RefusedError) as failure:
+                if deliveries:
+                    return  # What is claimed must be handed out.
+                if not is_of_kms(failure):
                     raise
-                return  # What is claimed must be handed out.
+                refusal = failure
+        if refusal is not None and not deliveries:
+            raise refusal
 
     async def _claim_ready(self, at: Access, count: int) -> list[Delivery]:
         """Claim up to `count` messages of those that are known, and do the upkeep that is due."""
@@ -315,7 +338,7 @@ async def _claim_in(  # noqa: PLR0913, PLR0917 - a claim, and what it has got al
     messages = _that_fit(messages, loaded, moves, mover)
     if not messages:
         return {}
-    claims = _Claims(at, block, {m.index: loaded[m.index] for m in messages}, moves)
+    claims = Claims(at, block, {m.index: loaded[m.index] for m in messages}, moves)
     written = await claims.write(messages, visibility_s, token)
     if not written:
         mover.room.give_back(loaded[m.index] for m in messages if m.index not in moves)
@@ -372,102 +395,6 @@ def _free_ms(at: Access, message: Pending) -> int:
     if stored is None:
         return 0
     return from_bytes(stored).free_ms(at.desk.writer, FOREIGN_LEASE_GUARD_MS)
-
-
-class _Claims:
-    """Claims of messages of one block, to deliver them or to move them."""
-
-    def __init__(
-        self,
-        at: Access,
-        block: Block,
-        messages: dict[int, Message],
-        moves: dict[int, Move],
-    ) -> None:
-        self._at = at
-        self._block = block
-        self._messages = messages
-        self._moves = moves
-        self._prior = {i: from_bytes(block.leases[i]) for i in messages if i in block.leases}
-
-    async def write(
-        self, pending: list[Pending], visibility_s: int, token: bytes
-    ) -> dict[int, Lease]:
-        """Write the leases; none where others changed the block: then it was learnt anew."""
-        at, block = self._at, self._block
-        asked_us = at.now_us()
-        now_ms = asked_us // 1000
-        visible_ms = now_ms + visibility_s * 1000 if visibility_s else 0
-        leases = {m.index: self._lease(m, now_ms, visible_ms, token) for m in pending}
-        stored = {index: new.to_bytes() for index, new in leases.items()}
-        moves = {index: move.to_text() for index, move in self._moves.items()}
-        touched = block.touched
-        written = await at.cell.update(
-            at.partition.state_key(block.first),
-            Update(
-                assign=_assignments(at, block, stored, moves),
-                remove=frozenset(f"q{i}" for i in stored if i in block.moves and i not in moves),
-            ),
-            unchanged(block.leases, stored),
-            partial(self._tallies, leases=leases, now_ms=now_ms),
-        )
-        reader = at.partition.reader
-        if not written.applied:
-            state = written.before
-            if state is None and touched and is_replicated(at.cell):
-                # Was it collected, or is the head asked a cell that was dropped, and lacks it?
-                state = await state_now(at, block.first)
-            reader.learn(block, state, asked_us, touched=touched)
-            return {}
-        if written.time_ms * 1000 - block.checked_us > COLLECT_AFTER_US // 2:
-            # The block may have been done and collected since its state was seen.
-            block.checked_us = 0
-            return {}
-        for index, lease in stored.items():
-            reader.learn_lease(block, index, lease, moves.get(index, ""))
-        return leases
-
-    def _tallies(
-        self, before: Attributes | None, leases: dict[int, Lease], now_ms: int
-    ) -> Iterable[Tally]:
-        queue = self._at.queue
-        moved = counting.leased(queue, before, leases, now_ms)
-        if not queue.is_kinesis:
-            return moved
-        changes = [(index, self._messages[index].sent_ms, new) for index, new in leases.items()]
-        return chain(moved, counting.doomed(queue, before, changes, now_ms))
-
-    def _lease(self, pending: Pending, now_ms: int, visible_ms: int, token: bytes) -> Lease:
-        """The next lease of a message; that of a move counts no receive."""
-        index = pending.index
-        message, prior = self._messages[index], self._prior.get(index)
-        count = message.received if prior is None else prior.receive_count
-        first_ms = message.first_received_ms if prior is None else prior.first_received_ms
-        place = index - pending.position
-        if index in self._moves:
-            return Lease(now_ms + MOVE_LEASE_MS, count, now_ms, first_ms, place, token)
-        new = Lease(visible_ms, count + 1, now_ms, first_ms or now_ms, place, token)
-        return with_fate(self._at.queue, prior, new)
-
-    def begun(self, written: dict[int, Lease]) -> list[Moving]:
-        """The moves among the leases that were written."""
-        return [
-            Moving(index, self._messages[index], self._moves[index], held)
-            for index, held in written.items()
-            if index in self._moves
-        ]
-
-
-def _assignments(
-    at: Access, block: Block, leases: dict[int, bytes], moves: dict[int, str]
-) -> dict[str, Value]:
-    assign: dict[str, Value] = {"v": FORMAT_VERSION, "x": at.state_ttl_s()}
-    if block.total is not None:
-        assign["f"] = block.total
-    if block.kept:
-        assign["k"] = 1
-    assign |= {f"m{index}": stored for index, stored in leases.items()}
-    return assign | {f"q{index}": move for index, move in moves.items()}
 
 
 def _delivery(at: Access, message: Pending, body: Message, held: Lease) -> Delivery:

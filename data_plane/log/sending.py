@@ -6,6 +6,7 @@ from functools import partial
 from typing import cast
 
 from data_plane.core.digests import deduplication_hash, group_hash
+from data_plane.core.errors import RefusedError
 from data_plane.core.identifiers import random_uuid
 from data_plane.core.message import Outgoing, Sent, Stored
 from data_plane.core.queue import Queue
@@ -34,6 +35,7 @@ from data_plane.stored import counting
 from data_plane.stored.coalescing import coalesce
 from data_plane.stored.ledger import CallToSend, SentCall, call_units, calls_attributes
 from data_plane.stored.parcels import chunks_of
+from data_plane.stored.partly import failure_of
 
 _UUID_BYTES = 16
 
@@ -84,11 +86,15 @@ async def send(  # noqa: PLR0913 - what is sent, and how
     if batch is not None:
         units = call_units(message.size for message in messages)
         call = CallToSend(batch, units, stored or Stored())
-    for _ in range(MOVED_ON_MAX):
+    for moved_on in range(MOVED_ON_MAX):
         try:
             return await _send(desk, queue, sender, messages, may, call)
         except EndedError:
             continue  # What was stored of them is a duplicate now.
+        except RefusedError as refusal:
+            if not moved_on:
+                raise
+            raise CellUnavailableError(f"a part of the call may be stored: {refusal}") from refusal
     raise CellUnavailableError("the queue's throughput limit changes faster than it is written to")
 
 
@@ -121,13 +127,15 @@ async def _send(  # noqa: PLR0913, PLR0917 - as above
             for number, positions in shares.items()
         ]
     )
-    answers: list[Sent] = [Sent(b"")] * len(messages)
-    for positions, outcome in zip(shares.values(), outcomes, strict=True):
-        if isinstance(outcome, Exception):
-            raise outcome
-        for position, answer in zip(positions, outcome, strict=True):
-            answers[position] = answer
-    return answers
+    answers = [outcome for outcome in outcomes if not isinstance(outcome, Exception)]
+    failure = failure_of(outcomes, is_stored=bool(answers))
+    if failure is not None:
+        raise failure
+    by_position: list[Sent] = [Sent(b"")] * len(messages)
+    for positions, share in zip(shares.values(), answers, strict=True):
+        for position, answer in zip(positions, share, strict=True):
+            by_position[position] = answer
+    return by_position
 
 
 async def _send_to(  # noqa: PLR0913, PLR0917 - as above

@@ -15,10 +15,11 @@ from data_plane.core.message import Message
 from data_plane.core.queue import Queue
 from data_plane.log import moving as log_moving
 from data_plane.log import receiving as log_receiving
+from data_plane.log.block import Block as LogBlock
+from data_plane.log.block import Pending
 from data_plane.log.desk import Access as LogAccess
 from data_plane.log.moving import Moving as LogMoving
-from data_plane.log.reader import Block as LogBlock
-from data_plane.log.reader import Pending, Reader
+from data_plane.log.reader import Reader
 from data_plane.log.sending import at_any_time
 from data_plane.ports import Attributes, Key
 from data_plane.stored import counting, keys, moves, segment

@@ -9,9 +9,10 @@ from data_plane.core.errors import INVALID_ARGUMENT, RefusedError
 from data_plane.core.message import Message
 from data_plane.core.queue import Queue
 from data_plane.core.settling import RESTORE, Wish
-from data_plane.log import dead_letters, reader, receiving, settling
+from data_plane.log import claims, dead_letters, reader, receiving, settling
+from data_plane.log.block import Pending
 from data_plane.log.desk import Access
-from data_plane.log.reader import Pending, Reader
+from data_plane.log.reader import Reader
 from data_plane.operations import receive_queue_records
 from data_plane.ports import Attributes
 from data_plane.stored import counting, lease
@@ -127,15 +128,15 @@ def _count_acknowledged_as_dead(
 
 
 _BUGS: Final = (
-    ("records die early", DIES, ((receiving, "with_fate", _die_early),), 3),
-    ("records die late", LIVES, ((receiving, "with_fate", _die_late),), 90),
+    ("records die early", DIES, ((claims, "with_fate", _die_early),), 3),
+    ("records die late", LIVES, ((claims, "with_fate", _die_late),), 90),
     (
         "a front end keeps to its first MaxReceiveCount",
         LIVES | DIES,
         ((KinesisQueues, "find", _find_as_at_first),),
         13,
     ),
-    ("restores forgive nothing", COUNTED, ((receiving, "with_fate", _forgive_nothing),), 3),
+    ("restores forgive nothing", COUNTED, ((claims, "with_fate", _forgive_nothing),), 3),
     (
         "dead letters are received in flight",
         LEASES,

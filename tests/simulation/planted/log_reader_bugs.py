@@ -9,6 +9,7 @@ from data_plane.core.queue import Queue
 from data_plane.core.receipt_handle import ReceiptHandle
 from data_plane.log import (
     attempts,
+    claims,
     deleting,
     leases,
     reader,
@@ -17,10 +18,12 @@ from data_plane.log import (
     visibility,
     window,
 )
+from data_plane.log.block import Block, Finished, Pending
 from data_plane.log.bounds import COLLECT_AFTER_US, FOREIGN_LEASE_GUARD_MS
+from data_plane.log.claims import Claims
 from data_plane.log.desk import Access
 from data_plane.log.held_slots import HeldSlots
-from data_plane.log.reader import Block, Pending, Reader
+from data_plane.log.reader import Reader
 from data_plane.ports import Attributes, Update
 from data_plane.stored.lease import Lease, from_bytes
 from data_plane.stored.segment import number
@@ -49,7 +52,7 @@ _take_of = Reader._take_of
 _take = Reader.take
 _closed_ranges = Reader.closed_ranges
 _claim = receiving._claim
-_lease_of = receiving._Claims._lease
+_lease_of = Claims._lease
 _delete = deleting.delete
 
 
@@ -181,7 +184,7 @@ def _leave_when_total_is_known(self: Reader, block: Block, now_us: int) -> None:
         return
     if self.blocks.pop(block.first, None) is not None and len(block.done) == block.total:
         due_us = now_us + COLLECT_AFTER_US
-        self.finished.append(reader.Finished(due_us, block.first, block.last, ()))
+        self.finished.append(Finished(due_us, block.first, block.last, ()))
 
 
 def _pop_what_is_held(self: HeldSlots, slot: int) -> None:
@@ -223,13 +226,11 @@ LOG_READER_BUGS: Final = (
     FifoBug(
         "claims without a condition",
         VISIBILITY | HELD,
-        ((receiving, "unchanged", _no_condition),),
+        ((claims, "unchanged", _no_condition),),
         first=20,
     ),
     FifoBug("leases end at once", VISIBILITY, ((Lease, "free_ms", _free_at_once),), first=5),
-    FifoBug(
-        "receive count not carried", COUNTS, ((receiving._Claims, "_lease", _lease_without_count),)
-    ),
+    FifoBug("receive count not carried", COUNTS, ((Claims, "_lease", _lease_without_count),)),
     FifoBug(
         "messages are claimed without those before them",
         HELD,
@@ -292,7 +293,7 @@ LOG_READER_BUGS: Final = (
         DELETED,
         (
             (reader, "COLLECT_AFTER_US", 0),
-            (receiving, "COLLECT_AFTER_US", NEVER),
+            (claims, "COLLECT_AFTER_US", NEVER),
             (reading, "COLLECT_AFTER_US", NEVER),
             (reading, "CLAIM_AGE_US_MAX", NEVER),
         ),

@@ -8,9 +8,11 @@ from data_plane.core.eras import Eras
 from data_plane.core.message import Message
 from data_plane.core.queue import Queue
 from data_plane.core.stream import Stream
-from data_plane.log import deleting, layers, moving, reader, reading, receiving, streamed
+from data_plane.log import claims, deleting, layers, moving, reader, reading, receiving, streamed
+from data_plane.log.block import Block, Pending
+from data_plane.log.claims import Claims
 from data_plane.log.desk import Access, Desk
-from data_plane.log.reader import Block, Pending, Reader
+from data_plane.log.reader import Reader
 from data_plane.log.sending import at_any_time
 from data_plane.log.slots import Slot, read_slot
 from data_plane.log.sources import BlockPlace
@@ -40,7 +42,7 @@ _LATE_US: Final = 20_000_000
 
 _take = Reader.take
 _states_of = reading._states
-_claimed_lease = receiving._Claims._lease
+_claimed_lease = Claims._lease
 _starting_us = streamed.starting_us
 _purge = streamed.purge
 _is_over = reader.is_over
@@ -161,10 +163,10 @@ _BUGS: Final = (
     (
         "records are claimed without a condition",
         LEASES | COUNTS,
-        ((receiving, "unchanged", _claim_unconditionally),),
+        ((claims, "unchanged", _claim_unconditionally),),
         1,
     ),
-    ("receives begin anew", COUNTS | DEAD, ((receiving._Claims, "_lease", _count_anew),), 5),
+    ("receives begin anew", COUNTS | DEAD, ((Claims, "_lease", _count_anew),), 5),
     ("deletes leave no mark", DELETED, ((deleting, "Update", _delete_without_the_set),), 50),
     (
         "the retention of a queue counts",

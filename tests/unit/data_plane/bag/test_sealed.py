@@ -5,10 +5,12 @@ from typing import Any
 
 import pytest
 
-from data_plane.core.errors import RefusedError
+from data_plane.core.errors import KMS_DISABLED, RefusedError
 from data_plane.core.message import Outgoing, SendCall
 from data_plane.ports import Attributes, CellUnavailableError, Item, MasterKeysError, Update
 from data_plane.stored import keys
+from data_plane.stored.data_keys import QueueKeys
+from data_plane.stored.segment import Sealing
 from tests.unit.data_plane.bag.conftest import QUEUE, Bench
 from tests.unit.data_plane.bag.tenancy import NOISY, Tenancy
 from tests.unit.data_plane.sealed_queues import KmsBagBench
@@ -195,6 +197,60 @@ def test_what_opens_is_delivered_from_behind_what_does_not(kms: KmsBagBench) -> 
     kms.run(story())
 
 
+@pytest.mark.parametrize("data_keys", [5, 50])
+def test_what_opens_is_delivered_from_behind_many_keys_that_do_not_serve(
+    kms: KmsBagBench, data_keys: int
+) -> None:
+    """A KMS key that is disabled takes with it all data keys that there were under it."""
+
+    async def story() -> None:
+        for number in range(data_keys):
+            await kms.send(f"under data key {number}")
+            kms.clock.advance(301)
+        kms.queue = QUEUE
+        await kms.send("managed")
+        kms.master_keys.failure = MasterKeysError("Disabled", "No.")
+        bag, refused = kms.front_end(), 0
+        while True:
+            kms.clock.advance(10)
+            try:
+                (delivery,) = await kms.receive(1, bag=bag)
+            except RefusedError:
+                refused += 1
+            else:
+                break
+        assert delivery.message.body == "managed"
+        assert refused <= data_keys // 20
+        await kms.delete([delivery], bag=bag)
+        kms.master_keys.failure = None
+        assert len(await kms.drain(bag=bag)) == data_keys
+
+    kms.run(story())
+
+
+def test_once_a_key_serves_again_all_comes_though_there_always_is_something_else(
+    kms: KmsBagBench,
+) -> None:
+    async def story() -> set[str]:
+        for number in range(5):
+            await kms.send(f"under data key {number}")
+            kms.clock.advance(301)
+        kms.queue = QUEUE
+        kms.master_keys.failure = MasterKeysError("Disabled", "No.")
+        bag, found = kms.front_end(), set[str]()
+        for number in range(20):
+            if number == 3:
+                kms.master_keys.failure = None
+            await kms.send(f"managed {number}", f"managed, too {number}")
+            kms.clock.advance(1)
+            deliveries = await kms.receive(2, bag=bag)
+            found |= {delivery.message.body for delivery in deliveries}
+            await kms.delete(deliveries, bag=bag)
+        return found
+
+    assert {f"under data key {number}" for number in range(5)} <= kms.run(story())
+
+
 def test_what_opens_is_delivered_from_lanes_behind_what_does_not(kms: KmsBagBench) -> None:
     async def story() -> None:
         await kms.send("under a key that is asked for")
@@ -235,5 +291,42 @@ def test_a_repeated_call_is_found_among_what_is_sealed(kms: KmsBagBench) -> None
         with pytest.raises(RefusedError):
             await kms.send("a", "b", bag=kms.front_end(), call=CALL, repeated=True)
         assert len(await segments(kms)) == 1
+
+    kms.run(story())
+
+
+def test_a_batch_is_not_refused_of_which_a_part_is_stored(
+    kms: KmsBagBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Messages with different delays are stored apart; here the first part has the last key."""
+    sealing = QueueKeys.sealing
+    tries = 0
+
+    async def only_once(data_keys: QueueKeys) -> Sealing | None:
+        nonlocal tries
+        tries += 1
+        if tries != 1:
+            raise RefusedError(KMS_DISABLED, "disabled")
+        return await sealing(data_keys)
+
+    def batch(*, repeated: bool = False) -> SendCall:
+        return SendCall(
+            "123456789012",
+            [Outgoing(body="now", size=3), Outgoing(body="late", size=4, delay_s=5)],
+            CALL,
+            repeated=repeated,
+            batch=True,
+        )
+
+    async def story() -> None:
+        monkeypatch.setattr(QueueKeys, "sealing", only_once)
+        with pytest.raises(CellUnavailableError):
+            await kms.bag.send(kms.queue, batch())
+        with pytest.raises(CellUnavailableError):
+            await kms.bag.send(kms.queue, batch(repeated=True))
+        monkeypatch.undo()
+        assert len(await kms.bag.send(kms.queue, batch(repeated=True))) == 2
+        kms.clock.advance(6)
+        assert sorted(await kms.drain()) == ["late", "now"]
 
     kms.run(story())

@@ -4,11 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from data_plane.core.errors import RefusedError
+from data_plane.core.errors import KMS_DISABLED, RefusedError
 from data_plane.ports import Attributes, CellUnavailableError, Item, MasterKeysError, Update
 from data_plane.stored import keys
+from data_plane.stored.data_keys import QueueKeys
+from data_plane.stored.segment import Sealing
 from data_plane.stored.superfluous import stripped
-from tests.unit.data_plane.log.conftest import QUEUE, Bench, bodies
+from tests.unit.data_plane.log.conftest import HIGH_THROUGHPUT, QUEUE, Bench, bodies
 from tests.unit.data_plane.sealed_queues import KmsLogBench
 
 FIFO = {"FifoQueue": "true"}
@@ -153,3 +155,77 @@ def test_a_message_that_does_not_open_keeps_its_group_waiting_and_no_other(
         assert bodies(await kms.receive(log=log)) == ["a", "b"]
 
     kms.run(story())
+
+
+def test_what_is_behind_a_message_that_does_not_open_alone_is_told_why(kms: KmsLogBench) -> None:
+    async def story() -> None:
+        await kms.send("g:a")
+        kms.queue = QUEUE
+        await kms.send("g:b")
+        kms.master_keys.failure = MasterKeysError("Disabled", "No.")
+        log = kms.front_end()
+        for _ in range(2):
+            with pytest.raises(RefusedError):
+                await kms.receive(log=log)
+        kms.master_keys.failure = None
+        assert bodies(await kms.receive(log=log)) == ["a", "b"]
+
+    kms.run(story())
+
+
+@pytest.mark.parametrize("groups", [12, 150])
+def test_groups_that_do_not_open_keep_those_behind_them_waiting_for_nothing(
+    kms: KmsLogBench, groups: int
+) -> None:
+    """However few messages a receive asks for, and however few it reads at once."""
+
+    async def story() -> None:
+        for group in range(groups):
+            await kms.send(f"g{group}:{group}")
+        kms.queue = QUEUE
+        await kms.send("h:managed")
+        kms.master_keys.failure = MasterKeysError("Disabled", "No.")
+        log, refused = kms.front_end(), 0
+        while True:
+            kms.clock.advance(10)
+            try:
+                (delivery,) = await kms.receive(1, log=log)
+            except RefusedError:
+                refused += 1
+            else:
+                break
+        assert delivery.message.body == "managed"
+        assert refused <= groups // 20
+        await kms.delete([delivery], log=log)
+        kms.master_keys.failure = None
+        kms.clock.advance(10)
+        assert len(await kms.drain(log)) == groups
+
+    kms.run(story())
+
+
+def test_a_batch_is_not_refused_of_which_a_part_is_stored(
+    kms: KmsLogBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Groups lie in several partitions; of those the first has the last key."""
+    kms.queue = replace(kms.queue, generations=HIGH_THROUGHPUT)
+    texts = [f"g{number}:{number}" for number in range(9)]
+    sealing = QueueKeys.sealing
+    tries = 0
+
+    async def only_once(data_keys: QueueKeys) -> Sealing | None:
+        nonlocal tries
+        tries += 1
+        if tries != 1:
+            raise RefusedError(KMS_DISABLED, "disabled")
+        return await sealing(data_keys)
+
+    async def story() -> list[str]:
+        monkeypatch.setattr(QueueKeys, "sealing", only_once)
+        with pytest.raises(CellUnavailableError):
+            await kms.send(*texts)
+        monkeypatch.undo()
+        await kms.send(*texts)
+        return await kms.drain()
+
+    assert sorted(kms.run(story())) == [str(number) for number in range(9)]
