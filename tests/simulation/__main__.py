@@ -17,6 +17,7 @@ from tests.simulation.clock import universe as clock
 from tests.simulation.fifo import universe as fifo
 from tests.simulation.groups import universe as groups
 from tests.simulation.guarantees import universe as guarantees
+from tests.simulation.keys import universe as keys
 from tests.simulation.kinesis_queues import universe as kinesis_queues
 from tests.simulation.planted import PlantedBug, seeds_to_find
 from tests.simulation.planted.body_bugs import BODY_BUGS
@@ -27,6 +28,7 @@ from tests.simulation.planted.dropping_bugs import DROPPING_BUGS, FIFO_DROPPING_
 from tests.simulation.planted.fair_bugs import FAIR_BUGS
 from tests.simulation.planted.group_bugs import GROUP_BUGS
 from tests.simulation.planted.guarantee_bugs import FIFO_GUARANTEE_BUGS, GUARANTEE_BUGS
+from tests.simulation.planted.key_bugs import FIFO_KEY_BUGS, KEY_BUGS
 from tests.simulation.planted.kinesis_queue_bugs import KINESIS_QUEUE_BUGS
 from tests.simulation.planted.log_bugs import LOG_BUGS
 from tests.simulation.planted.log_reader_bugs import LOG_READER_BUGS
@@ -58,6 +60,8 @@ KINDS: Mapping[str, Callable[[int], Outcome]] = {
     "redrive-fifo": partial(redrive.run, fifo=True),
     "guarantees": guarantees.run,
     "guarantees-fifo": partial(guarantees.run, fifo=True),
+    "keys": keys.run,
+    "keys-fifo": keys.run_fifo,
     "groups": groups.run,
     "clock": clock.run,
     "clock-several": several.run,
@@ -93,6 +97,8 @@ PLANTED: Mapping[str, Sequence[PlantedBug]] = {
     "redrive-fifo": FIFO_DEAD_LETTER_BUGS,
     "guarantees": GUARANTEE_BUGS,
     "guarantees-fifo": FIFO_GUARANTEE_BUGS,
+    "keys": KEY_BUGS,
+    "keys-fifo": FIFO_KEY_BUGS,
     "groups": GROUP_BUGS,
     "clock": CELL_TIME_BUGS,
     "replicated": FANOUT_BUGS,

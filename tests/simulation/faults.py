@@ -23,11 +23,11 @@ async def settle(world: World) -> None:
     frozen_us = max(slot.process.settles_us for slot in world.slots) - world.scheduler.now_us
     if frozen_us > 0:  # Stalled with a request that is still under way.
         await world.scheduler.pause(frozen_us + SETTLE_US)
-    if world.plan.machines_us:
-        return  # Nobody goes by them, right or wrong.
-    for slot in world.slots:
+    # Where machines are set nobody goes by their clocks, right or wrong.
+    for slot in world.slots if not world.plan.machines_us else ():
         skew_us_max = world.plan.skew_us_max
         slot.process.offset_us = max(-skew_us_max, min(slot.process.offset_us, skew_us_max))
+    await world.settled()
 
 
 def expire_some(world: World) -> None:

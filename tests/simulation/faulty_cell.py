@@ -28,7 +28,7 @@ from data_plane.ports import (
     no_tallies,
 )
 from data_plane.stored.keys import be64
-from data_plane.stored.segment import number, open_segment
+from data_plane.stored.segment import number, octets, open_segment
 from tests.simulation.plan import Surroundings
 from tests.simulation.process import MachineClock, Process
 from tests.simulation.scheduler import Future, Scheduler
@@ -51,6 +51,7 @@ class Stored:
     """A message as a cell took it: the truth against which deliveries are held.
 
     `again` is set where the cell still held a message with this body, `dead` for a dead letter.
+    `key_id` is that of the data key that it is sealed with, b"" where it is not.
     """
 
     time_us: int
@@ -60,6 +61,7 @@ class Stored:
     body: str
     again: bool
     dead: bool = False
+    key_id: bytes = b""
 
 
 class Witness(Protocol):
@@ -75,7 +77,8 @@ class Witness(Protocol):
 class Store:
     """One cell: a shipped memory cell with a clock of its own, and a journal of what it took.
 
-    `queues` are the names and uids of queues that were defined in it.
+    `queues` are the names and uids of queues that were defined in it, `kms_keys` the KMS keys that
+    data keys in it are wrapped under.
     """
 
     def __init__(self, name: str, scheduler: Scheduler, offset_us: int, *, stamps: bool) -> None:
@@ -86,6 +89,7 @@ class Store:
         self.down_until_us = 0
         self.stored: list[Stored] = []
         self.queues: set[tuple[str, str]] = set()
+        self.kms_keys: dict[bytes, str] = {}
         self.tell_body: Callable[[str, Callable[[bytes], None]], None] | None = None
         self.witness: Witness | None = None
         self.wrote: Callable[[], None] = lambda: None
@@ -126,6 +130,8 @@ class Store:
         self.wrote()
         if written.applied and key.partition.startswith("Q|"):
             self.queues.add((key.sort.decode(), str(attributes["u"])))
+        if written.applied and key.partition.startswith("Y|") and "m" in attributes:
+            self.kms_keys[key.sort] = str(attributes["m"])
         if written.applied and self.witness is not None:
             self.witness.put(front_end, key, attributes)
         return written
@@ -156,6 +162,7 @@ class Store:
                     message.body,
                     again=again,
                     dead=message.dead_letter_source != "",
+                    key_id=octets(item, "q") if "q" in item else b"",
                 )
             )
             earlier.append(key)

@@ -83,13 +83,17 @@ class Case:
     def may_ignore_leases(self, delivered: Delivered) -> bool:
         """Whether the receive was under way while what was known of the message went.
 
-        It was deleted and its block collected, or it was purged and dropped. At least once allows
-        such a delivery; nothing knows the leases before it any more.
+        It was deleted, or it expired, and its block was collected; or it was purged and dropped. At
+        least once allows such a delivery; nothing knows the leases before it any more.
         """
-        deleted_us = self.ledger.deleted_us.get(delivered.id, NEVER_US)
+        done_us = self.ledger.deleted_us.get(delivered.id, NEVER_US)
+        stored = self.stored_by_id.get(delivered.id)
+        if stored is not None:
+            retention_s = self.queues[delivered.attempt.call.queue].retention_s
+            done_us = min(done_us, stored.stamp_us + retention_s * SECOND_US - self.early_us)
         return (
-            delivered.attempt.invoked_us < deleted_us
-            and delivered.answered_us + self.late_us - self.early_us > deleted_us + COLLECT_AFTER_US
+            delivered.attempt.invoked_us < done_us
+            and delivered.answered_us + self.late_us - self.early_us > done_us + COLLECT_AFTER_US
         ) or self._may_be_dropped(delivered)
 
     def _may_be_dropped(self, delivered: Delivered) -> bool:
@@ -128,9 +132,9 @@ def acknowledged_is_delivered(case: Case) -> Iterator[Violation]:
         for message_id in sent.ids:
             if message_id in case.ledger.deletes_asked:
                 continue
-            if _may_be_purged(case, sent, sent.promised[message_id]):
+            if may_be_purged(case, sent, sent.promised[message_id]):
                 continue
-            if _may_expire(case, message_id, sent, drained_us):
+            if may_expire(case, message_id, sent, drained_us):
                 continue
             delivered = case.ledger.deliveries.get(message_id, [])
             if not any(d.answered_us > ends_us for d in delivered):
@@ -141,7 +145,7 @@ def acknowledged_is_delivered(case: Case) -> Iterator[Violation]:
                 )
 
 
-def _may_be_purged(case: Case, sent: Sent, promised: Sequence[Attempt]) -> bool:
+def may_be_purged(case: Case, sent: Sent, promised: Sequence[Attempt]) -> bool:
     """Whether a purge may have taken a message that each of these attempts was answered with.
 
     One that was sent when its front end knew of the purge must not find what that had taken.
@@ -173,7 +177,8 @@ def _purge_seen_us(case: Case) -> int:
     return PURGE_SEEN_US + last_known_us + case.late_us - case.early_us
 
 
-def _may_expire(case: Case, message_id: str, sent: Sent, until_us: int) -> bool:
+def may_expire(case: Case, message_id: str, sent: Sent, until_us: int) -> bool:
+    """Whether some front end may have taken a message for expired by then."""
     stored = case.stored_by_id.get(message_id)
     if stored is None:
         return False  # acknowledged and never stored: there is no excuse

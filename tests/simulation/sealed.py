@@ -3,6 +3,7 @@
 import base64
 import struct
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
@@ -14,6 +15,10 @@ from data_plane.stored.segment import number
 ACCOUNT: Final = "123456789012"
 REGION: Final = "eu-west-1"
 REGISTRY_SECRET: Final = bytes(range(32))
+OF_KMS: Final = b"\1"
+"""Ids of data keys begin so that are not managed ones."""
+MASTER_KEYS: Final = ("alias/one", "alias/two")
+"""KMS keys that queues of universes have."""
 
 _HANDLE: Final = struct.Struct(">BH10sB6s13s3s")
 _HANDLE_IN_CLEAR_BYTES: Final = 2
@@ -31,13 +36,24 @@ def unseal(key: Key, item: Attributes, sealed: bytes) -> bytes:
         assert isinstance(item["b"], bytes)
         name = [item["b"], str(number(item, "i"))]
     where = place(ACCOUNT, key.partition, *name, f"{number(item, 'e')}|{number(item, 'n')}")
-    return _seal(uid, key_id).unseal(sealed, where)
+    if key_id[:1] != OF_KMS:
+        return _seal(uid, key_id).unseal(sealed, where)
+    for master_key_id in MASTER_KEYS:
+        with suppress(NotSealedHereError):
+            return DataSeal(plain_key(master_key_id)).unseal(sealed, where)
+    raise NotSealedHereError
 
 
 @lru_cache(64)
 def _seal(uid: str, key_id: bytes) -> DataSeal:
     secret = derive(REGISTRY_SECRET, "queue", uid)
     return DataSeal(derive(secret, "messages", str(int.from_bytes(key_id[2:], "big"))))
+
+
+@lru_cache(64)
+def plain_key(master_key_id: str) -> bytes:
+    """All data keys of a KMS key of universes."""
+    return derive(REGISTRY_SECRET, "universe", master_key_id)
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,19 +39,19 @@ class Outcome:
 def run(seed: int) -> Outcome:
     """Let the universe of a seed be, and judge it."""
     plan = make_plan(seed)
-    return live(plan, _story, check)
+    return live(plan, story, check)
 
 
 def run_dropping(seed: int) -> Outcome:
     """As the universe of the seed, with purges, and front ends that drop what was purged."""
-    return live(make_dropping_plan(seed), _story, check)
+    return live(make_dropping_plan(seed), story, check)
 
 
 def run_on_machines(seed: int) -> Outcome:
     """As the universe of the seed, on tables, and machines whose clocks are set."""
     plan = make_plan(seed)
     random = Random(f"{seed}/on machines")
-    return live(replace(plan, **with_machines(plan, random)), _story, judged_on_machines(check))
+    return live(replace(plan, **with_machines(plan, random)), story, judged_on_machines(check))
 
 
 def judged_on_machines(
@@ -85,7 +85,8 @@ def live(
     return Outcome(plan, world.history, violations, requests, world.redelivered)
 
 
-async def _story(plan: Plan, world: World) -> None:
+async def story(plan: Plan, world: World) -> None:
+    """What happens in a universe."""
     scheduler = world.scheduler
     start_us = scheduler.now_us
     await create_queues(Client(world, "founder"), plan.queues)

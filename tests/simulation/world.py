@@ -27,6 +27,7 @@ from data_plane.protocol.http import HttpRequest, HttpResponse
 from data_plane.protocol.service import Service
 from data_plane.protocol.sqs import sqs
 from data_plane.stored.bodies import BodyStore
+from data_plane.stored.data_keys import DataKeys
 from tests.simulation.faulty_blobs import BlobStore, FaultyBlobs
 from tests.simulation.faulty_cell import FaultyCell, Store
 from tests.simulation.history import Attempt, History
@@ -90,13 +91,11 @@ class Slot:
             secret=REGISTRY_SECRET,
             placing=world.placing_of(self),
         )
-        bag = Bag(data_cells, process, process, process, bodies, registry)
+        data_keys = world.data_keys(self)
+        ports = (data_cells, process, process, process, bodies, registry)
+        bag = Bag(*ports, data_keys=data_keys)
         sources, streams = world.streams_to_read(self, data_cells)
-        log = Log(
-            *(data_cells, process, process, process, bodies, registry),
-            sources=sources,
-            copies=bag.store_copy,
-        )
+        log = Log(*ports, sources=sources, copies=bag.store_copy, data_keys=data_keys)
         engine = Engine(bag, log)
         self.engine = engine
         moves = MessageMoves(self.cells["meta"], process, process)
@@ -210,6 +209,13 @@ class World:
     def placing_of(self, slot: Slot) -> Placing | None:  # noqa: ARG002
         """Who places new queues, where cells alone do not say it."""
         return None
+
+    def data_keys(self, slot: Slot) -> DataKeys | None:  # noqa: ARG002
+        """The data keys of a front end's queues, where they are not all managed ones."""
+        return None
+
+    async def settled(self) -> None:
+        """The faults are over, and queues are not emptied yet."""
 
     def streams_to_read(
         self,

@@ -10,7 +10,7 @@ from data_plane.log.slots import Slot, read_slot
 from data_plane.log.window import sequence_number
 from data_plane.ports import Attributes, Item, Key
 from data_plane.stored import lease
-from data_plane.stored.segment import open_segment
+from data_plane.stored.segment import octets, open_segment
 from tests.simulation.faulty_cell import Store, Stored
 from tests.simulation.scheduler import Scheduler
 from tests.simulation.sealed import unseal
@@ -178,7 +178,8 @@ class Desk:
             tell_body(str(after["o"]), note)
 
     def _note(self, front_end: str, written: WrittenSlot, body: bytes | None) -> None:
-        for message in open_segment(written.slot.key, written.slot.item, body, unseal):
+        item = written.slot.item
+        for message in open_segment(written.slot.key, item, body, unseal):
             self._store.stored.append(
                 Stored(
                     written.time_us,
@@ -188,6 +189,7 @@ class Desk:
                     message.body,
                     again=False,
                     dead=message.dead_letter_source != "",
+                    key_id=octets(item, "q") if "q" in item else b"",
                 )
             )
 

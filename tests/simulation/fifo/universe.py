@@ -1,5 +1,6 @@
 """One seed's universe of FIFO queues: main phase, drain, then more waves after leaps of time."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from random import Random
 
@@ -33,32 +34,39 @@ WAVE_SENDS = 2
 
 def run(seed: int) -> Outcome:
     """Let the universe of a seed be, and judge it."""
-    return _run(make_fifo_plan(seed))
+    return let_be(make_fifo_plan(seed))
 
 
 def run_dropping(seed: int) -> Outcome:
     """As the universe of the seed, with purges, and front ends that drop what was purged."""
-    return _run(make_fifo_dropping_plan(seed))
+    return let_be(make_fifo_dropping_plan(seed))
 
 
 def run_on_machines(seed: int) -> Outcome:
     """As the universe of the seed, on tables, and machines whose clocks are set."""
     plan = make_fifo_plan(seed)
     random = Random(f"{seed}/fifo/on machines")
-    return _run(replace(plan, **with_machines(plan, random)))
+    return let_be(replace(plan, **with_machines(plan, random)))
 
 
-def _run(plan: FifoPlan) -> Outcome:
+def let_be(
+    plan: FifoPlan,
+    judge: Callable[[FifoPlan, World, Journal], list[Violation]] = check,
+    make: Callable[[FifoPlan], World] = World,
+) -> Outcome:
+    """Let the universe of a plan be, and judge it."""
     journals: list[Journal] = []
 
-    async def story(plan: FifoPlan, world: World) -> None:
+    async def watched_story(plan: FifoPlan, world: World) -> None:
         journals.append(watched(world))
         await _story(plan, world)
 
-    def judge(plan: FifoPlan, world: World) -> list[Violation]:
-        return check(plan, world, journals[0])
+    def judge_all(plan: FifoPlan, world: World) -> list[Violation]:
+        return judge(plan, world, journals[0])
 
-    return live(plan, story, judged_on_machines(judge) if plan.machines_us else judge)
+    return live(
+        plan, watched_story, judged_on_machines(judge_all) if plan.machines_us else judge_all, make
+    )
 
 
 def watched(world: World) -> Journal:

@@ -1,0 +1,1 @@
+"""Universes of queues whose messages are sealed under KMS keys, which are disabled at times."""
