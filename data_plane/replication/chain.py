@@ -433,7 +433,10 @@ async def _refused(
     if occupant is not None and others:
         last = await others[-1].get(key)
         _check_epoch(at, last)
-        if last is None or _revision(last) < _revision(occupant):
+        now_ms = others[-1].plain.now_us() // 1000
+        # What began anew where the first one has removed it counts from 1 again.
+        is_anew = _is_past(last, now_ms) and not _is_past(occupant, now_ms)
+        if last is None or is_anew or _revision(last) < _revision(occupant):
             time_ms = max(time_ms, await _hand_down(at, others, key, occupant))
     return Written(applied=False, before=_bare(occupant), time_ms=time_ms)
 
