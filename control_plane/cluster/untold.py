@@ -37,7 +37,7 @@ async def tell_on(
     that is given. Raises CellUnavailableError.
     """
     since_s = since_us // 1_000_000 - GUARD_S
-    mended = 0
+    mended, has_stepped = 0, False
     done = str(after.get("group", "")), str(after.get("uid", ""))
     for group, held in sorted((await cluster.places.read_all()).placements.items()):
         if group == REGISTRY or group < done[0] or len(held.placement.members) == 1:
@@ -47,6 +47,9 @@ async def tell_on(
         for uid, queue in await queues_of(cluster, group, held.alone):
             if (group, uid) < done:
                 continue
+            if has_stepped and cluster.clock.now_us() >= until_us:
+                return {"group": group, "uid": uid}, mended
+            has_stepped = True
             ranges = await _ranges(cluster, queue, since_s)
             names = [one.partition for one in ranges]
             position = position_in(names, after) if (group, uid) == done else Position()
