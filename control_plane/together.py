@@ -16,7 +16,7 @@ from control_plane.parting import Parting
 from control_plane.places.beating import Heart
 from control_plane.places.cached import CachedMap
 from control_plane.places.group_cells import GroupCells, Members, fifo_cells, standard_cells
-from control_plane.places.groups import REGISTRY, alone_in
+from control_plane.places.groups import REGISTRY, alone_in, group_of
 from control_plane.places.items import (
     ACTIVE,
     DRAINING,
@@ -103,6 +103,7 @@ class Together:
         # Nobody waits for a member that was just given up: its group goes on without it.
         calls = Interrupting(lambda group: StalePlacementError(f"{group} has lost a member"))
         self.known.lost = calls.give_up
+        self._until_lost = calls
         members = Members(plain, self.known, clock, waits, calls)
         listed, self.control = registry(members)
         self.places = Places(listed, clock, entropy, own, self.known.note)
@@ -215,18 +216,20 @@ class Together:
     async def ship(self) -> None:
         """Begin to tell the copies of standard queues what consumers did, where that is not begun.
 
-        One that does not answer keeps no other group waiting.
+        One that does not answer keeps no other group waiting, and its own one until it has left.
         """
         for name, fanout in self.standard.fanouts().items():
             if name not in self._shipping and fanout.oldest_us() is not None:
-                task = asyncio.create_task(fanout.ship(), name=f"ship {name}")
+                call = self._until_lost(group_of(name), fanout.ship)
+                task = asyncio.create_task(call, name=f"ship {name}")
                 self._shipping[name] = task
                 task.add_done_callback(partial(self._shipped, name))
 
     def _shipped(self, name: str, task: asyncio.Task[int]) -> None:
         del self._shipping[name]
-        if not task.cancelled() and task.exception() is not None:
-            LOG.error("copies of %s were not told", name, exc_info=task.exception())
+        error = None if task.cancelled() else task.exception()
+        if error is not None and not isinstance(error, StalePlacementError):  # that one is repeated
+            LOG.error("copies of %s were not told", name, exc_info=error)
 
     async def upkeep(self, now_us: int) -> None:
         """A bounded step for each of the cells. Raises CellUnavailableError for one that fails."""
