@@ -8,11 +8,13 @@ from control_plane.places.group_cells import Members, fifo_cells, standard_cells
 from control_plane.places.items import StoredPlacement
 from control_plane.places.stored import PlaceMap
 from data_plane.bag.engine import Bag
+from data_plane.core.deadline import deadline, left_us
 from data_plane.core.message import Outgoing, SendCall
 from data_plane.core.queue import EXACTLY_ONCE
 from data_plane.core.receipt_handle import decode
 from data_plane.log.engine import Log
-from tests.unit.data_plane.replication.conftest import Group
+from data_plane.ports import Attributes, DeadlinePassedError, Key, is_replicated
+from tests.unit.data_plane.replication.conftest import ABC, Group
 from tests.unit.data_plane.replication.test_engines import FIFO, STANDARD
 from tests.unit.repeatable import SeededEntropy
 
@@ -188,5 +190,34 @@ def test_nor_that_an_attempt_took_nothing() -> None:
         taken = await log.receive(FIFO, count=1, visibility_s=30, until_us=0, attempt="x")
         again = await old.receive(FIFO, count=1, visibility_s=30, until_us=0, attempt="x")
         assert [held.message.body for held in (*taken, *again)] == ["1", "1"]
+
+    asyncio.run(story())
+
+
+def test_who_shares_a_look_at_the_map_has_its_own_time_for_it() -> None:
+    """The one who begins it has little left, which says nothing of the others."""
+    group = Group()
+
+    async def read() -> PlaceMap:
+        left = left_us(group.clock.now_us())
+        group.clock.advance(2)
+        if left is not None and left < 2_000_000:
+            raise DeadlinePassedError("the registry did not answer in time")
+        return PlaceMap({"g3.00": StoredPlacement(ABC, 3, b"")}, {}, group.clock.now_us())
+
+    async def story() -> None:
+        known = CachedMap(read, group.clock)
+        await known.refresh()
+        key = Key("F|u|00|0", b"1")
+        cell = fifo_cells(Members(group.cells, known, group.clock, group.waits))["g3.00"]
+        assert is_replicated(cell)
+        await group.chain().put(key, {"v": 1})
+
+        async def look(for_s: int) -> Attributes | None:
+            with deadline(group.clock.now_us() + for_s * 1_000_000):
+                return await cell.get_now(key)
+
+        _, found = await asyncio.gather(look(1), look(30), return_exceptions=True)
+        assert found == {"v": 1}
 
     asyncio.run(story())
