@@ -11,10 +11,8 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 from data_plane.core.dropping import Dropped, Superfluous
-from data_plane.core.eras import Eras
 from data_plane.ports import (
     ALWAYS,
-    SETTLE_US,
     Append,
     Appended,
     Attributes,
@@ -31,6 +29,7 @@ from data_plane.ports import (
 )
 from data_plane.replication.dropping import drop_in_all
 from data_plane.replication.giving import IsNeeded, give_all, give_needed
+from data_plane.replication.lately import Lately
 from data_plane.replication.member_cell import (
     LeftGroupError,
     MemberCell,
@@ -64,7 +63,7 @@ class _Change(NamedTuple):
     decided_by: Member
 
 
-class Fanout:
+class Fanout(Lately):
     """Implements `data_plane.ports.Cell` over the members of a placement.
 
     `placement` answers the front end's present map of the group, taken once for each call, and
@@ -72,7 +71,7 @@ class Fanout:
     `acknowledge_first` an append counts when the first member has it, and the others are told
     soon after: if the first is lost meanwhile, so is the append. `alone` answers, by the same map,
     the uids of queues that have left the group for one of their own, and `heir` the fan-out that
-    has such a queue: it gets what copies are still to be told of it.
+    has such a queue: it gets what copies are still to be told of it. `latest` is as of a chain.
     """
 
     def __init__(  # noqa: PLR0913 - members, how they are used, and who has left
@@ -85,7 +84,9 @@ class Fanout:
         acknowledge_first: bool = False,
         alone: Callable[[], Collection[str]] = tuple,
         heir: Callable[[str], "Fanout"] | None = None,
+        latest: Callable[[], Placement] | None = None,
     ) -> None:
+        super().__init__(latest or placement, cells)
         self._placement = placement
         self._cells = cells
         self._waits = waits
@@ -112,27 +113,12 @@ class Fanout:
         """Never: all members have one key."""
         return False
 
-    @property
-    def eras(self) -> Eras:
-        """Those of the first member's, which it goes by."""
-        return self._cells[self._placement().members[0].cell].eras
-
-    def has_room(self, size_bytes: int) -> bool:
-        """Whether all members have."""
-        members = self._placement().members
-        return all(self._cells[member.cell].has_room(size_bytes) for member in members)
-
     def settled_us(self) -> int:
         """What the member that serves has settled.
 
         A write counts only when the store's time of none of the members was late.
         """
-        serving = self._cells[self._placement().members[0].cell]
-        return serving.now_us() - SETTLE_US if serving.chooses_stamps else serving.settled_us()
-
-    def now_us(self) -> int:
-        """The present of the member that serves."""
-        return self._cells[self._placement().members[0].cell].now_us()
+        return self._settled_us(self._latest().members[0])
 
     # Writing
 

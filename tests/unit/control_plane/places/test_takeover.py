@@ -2,6 +2,9 @@
 
 import asyncio
 from dataclasses import replace
+from typing import Any
+
+import pytest
 
 from control_plane.places.cached import CachedMap
 from control_plane.places.group_cells import Members, fifo_cells, standard_cells
@@ -13,10 +16,19 @@ from data_plane.core.message import Outgoing, SendCall
 from data_plane.core.queue import EXACTLY_ONCE
 from data_plane.core.receipt_handle import decode
 from data_plane.log.engine import Log
-from data_plane.ports import Attributes, DeadlinePassedError, Key, is_replicated
-from tests.unit.data_plane.replication.conftest import ABC, Group
+from data_plane.ports import (
+    Attributes,
+    CellUnavailableError,
+    DeadlinePassedError,
+    Key,
+    Update,
+    Written,
+    is_replicated,
+)
+from data_plane.replication.member_cell import StalePlacementError
+from tests.unit.data_plane.replication.conftest import ABC, CellThatFails, Group
 from tests.unit.data_plane.replication.test_engines import FIFO, STANDARD
-from tests.unit.repeatable import SeededEntropy
+from tests.unit.repeatable import HandClock, SeededEntropy
 
 
 def map_of(group: Group) -> CachedMap:
@@ -219,5 +231,79 @@ def test_who_shares_a_look_at_the_map_has_its_own_time_for_it() -> None:
 
         _, found = await asyncio.gather(look(1), look(30), return_exceptions=True)
         assert found == {"v": 1}
+
+    asyncio.run(story())
+
+
+def test_after_a_stop_of_the_process_requests_go_by_a_map_that_is_read_then() -> None:
+    """A machine that slept: they are not refused for the map having been old when they came."""
+    group = Group()
+
+    async def story() -> None:
+        bag, known = standard_front_end(group)
+        log, log_known = front_end(group)
+        for one in (known, log_known):
+            await one.refresh()
+        group.clock.advance(3600)
+        with deadline(group.clock.now_us() + 30_000_000):
+            await bag.send(STANDARD, call_of("1"))
+            await log.send(FIFO, call_of("1"))
+            group.clock.advance(4)
+            for engine, queue in ((bag, STANDARD), (log, FIFO)):
+                received = await engine.receive(queue, count=1, visibility_s=5, until_us=0)
+                assert [one.message.body for one in received] == ["1"]
+
+    asyncio.run(story())
+
+
+class SlowCell(CellThatFails):
+    """A change takes longer than a map may be kept."""
+
+    def __init__(self, clock: HandClock) -> None:
+        super().__init__(clock)
+        self._hand = clock
+
+    async def update(self, *call: Any, **options: Any) -> Written:
+        written = await super().update(*call, **options)
+        self._hand.advance(61)
+        return written
+
+
+def test_what_was_done_while_the_map_got_too_old_is_to_be_told() -> None:
+    group = Group()
+    group.cells["a"] = SlowCell(group.clock)
+
+    async def story() -> None:
+        known = map_of(group)
+        await known.refresh()
+        members = Members(group.cells, known, group.clock, group.waits)
+        fanout = members.fanout("g3.00", acknowledge_first=False)
+        key = Key("S|0011223344556600|00|0", bytes(10))
+        with pytest.raises(StalePlacementError):
+            await fanout.update(key, Update({"v": 1}, {"d": frozenset({1})}))
+        assert fanout.oldest_us() is not None
+        await known.refresh()
+        assert await fanout.ship() == 0
+        assert await group.cells["b"].get(key) == await group.cells["a"].get(key)
+
+    asyncio.run(story())
+
+
+def test_a_group_with_a_cell_that_this_server_is_not_told_of_is_refused_as_unavailable() -> None:
+    group = Group()
+
+    async def story() -> None:
+        known = map_of(group)
+        await known.refresh()
+        cells = {"b": group.cells["b"]}
+        members = Members(cells, known, group.clock, group.waits)
+        for cell in (members.chain("g3.00"), members.fanout("g3.00", acknowledge_first=False)):
+            for tell in (
+                cell.now_us,
+                lambda cell=cell: cell.has_room(1),
+                lambda cell=cell: cell.eras,
+            ):
+                with pytest.raises(CellUnavailableError):
+                    tell()
 
     asyncio.run(story())
