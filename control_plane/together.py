@@ -54,6 +54,8 @@ BEAT_PERIOD_S: Final = 2.0
 WATCH_PERIOD_S: Final = 0.5
 SHIP_PERIOD_S: Final = 0.05
 LAST_SHIPMENT_S_MAX: Final = 5.0
+UPKEEP_S_MAX: Final = 1.0
+"""So long the others wait for the upkeep of a cell."""
 
 _FRONT_END_BYTES: Final = 6
 _CALLS_MAX: Final = 3
@@ -98,6 +100,7 @@ class Together:
         self._waits = waits
         self._probes: set[asyncio.Task[None]] = set()
         self._shipping: dict[str, asyncio.Task[int]] = {}
+        self._tending: dict[str, asyncio.Task[None]] = {}
         self._watched: dict[str, WatchedCell] = {}
         self.known = CachedMap(self._read, clock, own, running_us)
         # Nobody waits for a member that was just given up: its group goes on without it.
@@ -232,13 +235,25 @@ class Together:
             LOG.error("copies of %s were not told", name, exc_info=error)
 
     async def upkeep(self, now_us: int) -> None:
-        """A bounded step for each of the cells. Raises CellUnavailableError for one that fails."""
+        """A bounded step for each of the cells; one that never answers keeps no other waiting.
+
+        Raises CellUnavailableError for one that fails.
+        """
         self.standard.let_go()
         self.fifo.let_go()
-        steps = [cell.upkeep(now_us) for cell in self.served.values()]
-        for outcome in await self._waits.all_of(steps):
-            if isinstance(outcome, Exception):
-                raise outcome
+        begun: list[asyncio.Task[None]] = []
+        for name in self.served.keys() - self._tending.keys():
+            task = self._tending[name] = asyncio.create_task(self.served[name].upkeep(now_us))
+            task.add_done_callback(partial(self._tended, name))
+            begun.append(task)
+        done, _ = await asyncio.wait(begun, timeout=UPKEEP_S_MAX) if begun else ((), ())
+        for task in done:
+            task.result()
+
+    def _tended(self, name: str, task: asyncio.Task[None]) -> None:
+        del self._tending[name]
+        if not task.cancelled():
+            task.exception()  # raised by whoever waits yet
 
     async def sweep_bodies(self) -> None:
         """One bounded step of letting go of bodies apart. Raises CellUnavailableError."""
@@ -248,7 +263,7 @@ class Together:
         await self.ship()
         if self._shipping:
             await asyncio.wait(set(self._shipping.values()), timeout=LAST_SHIPMENT_S_MAX)
-        for task in (*self._probes, *self._shipping.values()):
+        for task in (*self._probes, *self._shipping.values(), *self._tending.values()):
             task.cancel()
         await self._leave()
         for cell in self.served.values():
