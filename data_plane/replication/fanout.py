@@ -7,7 +7,6 @@ grow, so whatever order that arrives in, it comes to the same.
 
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from itertools import islice
 from typing import Final, NamedTuple
 
 from data_plane.core.dropping import Dropped, Superfluous
@@ -19,6 +18,7 @@ from data_plane.ports import (
     Cell,
     CellUnavailableError,
     Condition,
+    DamagedItemError,
     Item,
     Key,
     Tallies,
@@ -396,24 +396,27 @@ class Fanout(Lately):
         """Changes stay in the queue until they are told, whatever ends this: some are told twice.
 
         Until then they count as untold, and a member that joins meanwhile is to be told of them.
+        What the member has damaged keeps nothing else waiting.
         """
-        left = len(changes)
+        left, damaged = len(changes), set[Key]()
         while left > 0 and changes:
             first = self._first()
-            together = _next_round(changes)
+            together = _next_round(changes, damaged)
             left -= len(together)
+            if not together:
+                break
             outcomes = await self._waits.all_of([change.play(first, member) for change in together])
             # What was told late may be missing in the copy that who joined got before.
             check_joined(at, self._at(*(change.key.partition for change in together)))
-            failed = [outcome for outcome in outcomes if isinstance(outcome, Exception)]
-            told = {
-                id(change)
-                for change, outcome in zip(together, outcomes, strict=True)
-                if not isinstance(outcome, Exception)
-            }
-            # Of those at the front some may be gone: with a queue that left, or beyond PENDING_MAX.
-            front = [changes.popleft() for _ in range(min(len(together), len(changes)))]
-            changes.extendleft(change for change in reversed(front) if id(change) not in told)
+            told, failed = set[int](), list[Exception]()
+            for change, outcome in zip(together, outcomes, strict=True):
+                if isinstance(outcome, DamagedItemError):
+                    damaged.add(change.key)
+                elif isinstance(outcome, Exception):
+                    failed.append(outcome)
+                else:
+                    told.add(id(change))
+            _drop(told, changes, len(changes) if damaged else len(together))
             if failed:
                 raise failed[0]
 
@@ -451,11 +454,22 @@ class Fanout(Lately):
         )
 
 
-def _next_round(changes: deque[_Change]) -> list[_Change]:
+def _next_round(changes: deque[_Change], but: Collection[Key]) -> list[_Change]:
     """Changes at the front that may be made side by side: no two of one item."""
     together: dict[Key, _Change] = {}
-    for change in islice(changes, ROUND_MAX):
-        if change.key in together:
+    for change in changes:
+        if change.key in but:
+            continue
+        if change.key in together or len(together) == ROUND_MAX:
             break
         together[change.key] = change
     return list(together.values())
+
+
+def _drop(told: Collection[int], changes: deque[_Change], among: int) -> None:
+    """Those that were told are no more to be told: they are `among` so many at the front.
+
+    Some may be gone: with a queue that left, or beyond PENDING_MAX.
+    """
+    front = [changes.popleft() for _ in range(min(among, len(changes)))]
+    changes.extendleft(change for change in reversed(front) if id(change) not in told)
