@@ -11,7 +11,7 @@ from functools import partial
 from typing import Final, NamedTuple, Protocol, TypeVar
 
 from control_plane.places.cached import CachedMap
-from data_plane.core.deadline import deadline_us
+from data_plane.core.deadline import deadline_at_most, deadline_us
 from data_plane.core.dropping import Dropped, Superfluous
 from data_plane.core.eras import Eras
 from data_plane.ports import (
@@ -257,10 +257,11 @@ class WaitingCell:
         return asked
 
     async def tell(self) -> None:
-        """As `Fanout.tell`; what a chain shows all members know."""
+        """As `Fanout.tell`, once nobody else tells it; what a chain shows all members know."""
         inner = self.inner
         if isinstance(inner, Fanout):
-            await self.patiently(inner.tell)
+            with deadline_at_most(self._clock.now_us() + TAKE_OVER_US_MAX):
+                await self.patiently(inner.tell)
 
     def decider(self) -> str:
         """As `Fanout.decider`, the last one known; what a chain shows does not depend on it."""

@@ -10,6 +10,7 @@ from control_plane.places.cached import CachedMap
 from control_plane.places.group_cells import Members, fifo_cells, standard_cells
 from control_plane.places.items import StoredPlacement
 from control_plane.places.stored import PlaceMap
+from control_plane.places.takeover import WaitingCell
 from data_plane.bag.engine import Bag
 from data_plane.core.deadline import deadline, left_us
 from data_plane.core.message import Outgoing, SendCall
@@ -25,9 +26,13 @@ from data_plane.ports import (
     Written,
     is_replicated,
 )
+from data_plane.replication.fanout import Fanout
 from data_plane.replication.member_cell import StalePlacementError
+from tests.unit.control_plane.cluster.test_hanging import LoopClock
 from tests.unit.data_plane.replication.conftest import ABC, CellThatFails, Group
 from tests.unit.data_plane.replication.test_engines import FIFO, STANDARD
+from tests.unit.data_plane.runtime.virtual_loop import VirtualLoop
+from tests.unit.data_plane.runtime.virtual_loop import run as virtual
 from tests.unit.repeatable import HandClock, SeededEntropy
 
 
@@ -307,3 +312,31 @@ def test_a_group_with_a_cell_that_this_server_is_not_told_of_is_refused_as_unava
                     tell()
 
     asyncio.run(story())
+
+
+def test_who_sees_to_it_that_all_is_told_waits_while_others_tell_it() -> None:
+    """A server begins to tell it twenty times a second: who gave up then would hardly succeed."""
+    loop = VirtualLoop()
+    group = Group(LoopClock(loop))
+
+    async def story() -> None:
+        known, update = map_of(group), group.cells["b"].update
+        await known.refresh()
+        cell = standard_cells(Members(group.cells, known, group.clock, group.waits))["g3.00"]
+        assert isinstance(cell, WaitingCell)
+        assert isinstance(cell.inner, Fanout)
+
+        async def slowly(*call: Any, **options: Any) -> Written:
+            await asyncio.sleep(0.02)
+            return await update(*call, **options)
+
+        group.cells["b"].update = slowly  # type: ignore[method-assign]
+        key = Key("S|0011223344556600|00|0", bytes(10))
+        await cell.update(key, Update({"v": 1}, {"d": frozenset({1})}))
+        ship = asyncio.create_task(cell.inner.ship())
+        await asyncio.sleep(0)
+        await cell.tell()
+        await ship
+        assert await group.cells["b"].get(key) == await group.cells["a"].get(key)
+
+    virtual(story(), loop)
