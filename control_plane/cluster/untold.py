@@ -56,6 +56,8 @@ async def tell_on(
             while True:
                 # The members of now: whoever decides now is the one who knows.
                 placement = await _present(cluster, group, uid)
+                if placement is None:
+                    break
                 members = [member for _, member in members_known(cluster, placement)]
                 compared = await compare_some(
                     cluster.waits, members, ranges, position, ITEMS_PER_STEP
@@ -71,11 +73,17 @@ async def tell_on(
     return None, mended
 
 
-async def _present(cluster: Cluster, group: str, uid: str) -> Placement:
-    """Where a queue of the group lies now: it may have left it since it was listed."""
-    held = await cluster.places.read(group)
-    if uid in held.alone:
-        held = await cluster.places.read(own_group(group, uid))
+async def _present(cluster: Cluster, group: str, uid: str) -> Placement | None:
+    """Where a queue of the group lies now: it may have left it since it was listed.
+
+    None: it lay alone, and nothing is left of it.
+    """
+    try:
+        held = await cluster.places.read(group)
+        if uid in held.alone:
+            held = await cluster.places.read(own_group(group, uid))
+    except KeyError:
+        return None
     return held.placement
 
 
