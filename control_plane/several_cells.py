@@ -215,20 +215,26 @@ class SeveralCells(Together):
     # What operators ask for
 
     async def add(self, path: str) -> str:
-        """Add a cell in this directory, which is made; its name."""
-        taken = {*self.known.cells, *self.own.paths}
-        name = next(name for n in range(1, 1000) if (name := f"cell-{n}") not in taken)
+        """Add a cell in this directory, which is made; its name. A try of before goes on."""
         path = self._folders.text_of(path)
         if path in self.own.paths.values():
             raise CellCommandError(f"{path} is a cell of this service already")
-        folder = await self._folders.open_new(name, path, self.own.paths.values())
-        self.cells.add(folder, path)
-        self._serve(folder)
+        tried = {its: name for name, its in self.cells.paths.items() if name not in self.own.paths}
+        name = tried.get(path) or await self._open_new(path)
         await self._when_it_may(
             lambda: self.own.change_cells({**self.own.paths, name: path}, self._nonce())
         )
         await self._when_it_may(self.own.spread)
         await by_what_is_now(self.make_missing)  # the registry may lose or get a member meanwhile
+        return name
+
+    async def _open_new(self, path: str) -> str:
+        """Open another cell in this directory, which few know of yet; its name."""
+        taken = {*self.known.cells, *self.own.paths, *self.cells.folders}
+        name = next(name for n in range(1, 1000) if (name := f"cell-{n}") not in taken)
+        folder = await self._folders.open_new(name, path, self.own.paths.values())
+        self.cells.add(folder, path)
+        self._serve(folder)
         return name
 
     async def give_up_lost(self, name: str, *, sets_aside: bool = True) -> None:

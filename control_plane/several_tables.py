@@ -19,7 +19,12 @@ from control_plane.places.report import CellCommandError
 from control_plane.places.stored import by_what_is_now
 from control_plane.places.tables import Tables, TablesRefusedError, read_identity
 from control_plane.places.watching import PROBE, WatchedCell
-from control_plane.table_cells import check_connects, open_further_table, open_table_cell
+from control_plane.table_cells import (
+    TableTime,
+    check_connects,
+    open_further_table,
+    open_table_cell,
+)
 from control_plane.together import Together
 from data_plane.ports import Cell, CellUnavailableError, Clock, Entropy, Waits
 from data_plane.runtime.event_loop import EventLoopWaits
@@ -151,6 +156,7 @@ async def open_tables(settings: ServerSettings, clock: Clock, entropy: Entropy) 
     for further in furthers:  # before the first table is made
         check_connects(further)
     first = await open_table_cell(settings, clock)
+    clock = TableTime(clock, first.cell)
     own = FurtherTable(first.name, settings.region, settings.endpoint, settings.table)
     opened = {first.name: first}
     try:

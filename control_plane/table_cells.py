@@ -5,6 +5,7 @@ Whoever imports this loads AWS's SDK, which is slow: embedded cells start withou
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from control_plane.bodies import open_bodies
@@ -46,6 +47,21 @@ _DYNAMODB_OPERATIONS: Final = (
 LOG: Final = logging.getLogger(__name__)
 
 
+@dataclass(slots=True)
+class TableTime:
+    """A table's time, once an answer has told it; until then the machine's.
+
+    Deadlines are set by it, as all is that a server does (service_clock.py).
+    """
+
+    machine: Clock
+    cell: Cell | None = None
+
+    def now_us(self) -> int:
+        """Microseconds since the epoch."""
+        return self.machine.now_us() if self.cell is None else self.cell.now_us()
+
+
 async def open_table_cell(settings: ServerSettings, clock: Clock) -> OpenedCell:
     """The one that has the control plane too, in the running event loop. Raises StartError."""
     endpoint, region, table = settings.endpoint, settings.region, settings.table
@@ -62,12 +78,15 @@ async def open_table_cell(settings: ServerSettings, clock: Clock) -> OpenedCell:
         Guard(table + use, clock, log_circuit) for use in ("/messages", OF_DEFINITIONS, "/bodies")
     )
     for_messages, for_definitions, for_bodies = guards
-    offload = EventLoopOffload(settings.connections, clock, for_messages, patience_s=patience_s)
+    time = TableTime(clock)
+    offload = EventLoopOffload(settings.connections, time, for_messages, patience_s=patience_s)
     control_offload = EventLoopOffload(
-        _CONTROL_CONNECTIONS, clock, for_definitions, patience_s=patience_s
+        _CONTROL_CONNECTIONS, time, for_definitions, patience_s=patience_s
     )
     ports = (client, table, clock, offload)
-    cell = DynamoCell(*ports, deadline_s=patience_s, report_units=True, patient=patient)
+    cell = time.cell = DynamoCell(
+        *ports, deadline_s=patience_s, report_units=True, patient=patient, deadlines=time
+    )
     control = cell.through(control_offload)
 
     def close_offloads() -> None:
@@ -78,7 +97,7 @@ async def open_table_cell(settings: ServerSettings, clock: Clock) -> OpenedCell:
         # The store's time is known from its first answer on.
         await cell.get(PROBE)
         await _check_tables(settings, cell, clock)
-        bodies = await open_bodies(settings, name, cell, clock, SystemEntropy(), for_bodies)
+        bodies = await open_bodies(settings, name, cell, time, SystemEntropy(), for_bodies)
     except CellUnavailableError as error:
         close_offloads()
         raise BlockedStartError(f"table: cannot read {table!r}: {error}") from error

@@ -16,7 +16,7 @@ from control_plane.parting import Parting
 from control_plane.places.beating import Heart
 from control_plane.places.cached import CachedMap
 from control_plane.places.group_cells import GroupCells, Members, fifo_cells, standard_cells
-from control_plane.places.groups import REGISTRY, alone_in
+from control_plane.places.groups import REGISTRY, alone_in, group_of
 from control_plane.places.items import (
     ACTIVE,
     DRAINING,
@@ -54,6 +54,8 @@ BEAT_PERIOD_S: Final = 2.0
 WATCH_PERIOD_S: Final = 0.5
 SHIP_PERIOD_S: Final = 0.05
 LAST_SHIPMENT_S_MAX: Final = 5.0
+UPKEEP_S_MAX: Final = 1.0
+"""So long the others wait for the upkeep of a cell."""
 
 _FRONT_END_BYTES: Final = 6
 _CALLS_MAX: Final = 3
@@ -98,11 +100,13 @@ class Together:
         self._waits = waits
         self._probes: set[asyncio.Task[None]] = set()
         self._shipping: dict[str, asyncio.Task[int]] = {}
+        self._tending: dict[str, asyncio.Task[None]] = {}
         self._watched: dict[str, WatchedCell] = {}
         self.known = CachedMap(self._read, clock, own, running_us)
         # Nobody waits for a member that was just given up: its group goes on without it.
         calls = Interrupting(lambda group: StalePlacementError(f"{group} has lost a member"))
         self.known.lost = calls.give_up
+        self._until_lost = calls
         members = Members(plain, self.known, clock, waits, calls)
         listed, self.control = registry(members)
         self.places = Places(listed, clock, entropy, own, self.known.note)
@@ -215,27 +219,41 @@ class Together:
     async def ship(self) -> None:
         """Begin to tell the copies of standard queues what consumers did, where that is not begun.
 
-        One that does not answer keeps no other group waiting.
+        One that does not answer keeps no other group waiting, and its own one until it has left.
         """
         for name, fanout in self.standard.fanouts().items():
             if name not in self._shipping and fanout.oldest_us() is not None:
-                task = asyncio.create_task(fanout.ship(), name=f"ship {name}")
+                call = self._until_lost(group_of(name), fanout.ship)
+                task = asyncio.create_task(call, name=f"ship {name}")
                 self._shipping[name] = task
                 task.add_done_callback(partial(self._shipped, name))
 
     def _shipped(self, name: str, task: asyncio.Task[int]) -> None:
         del self._shipping[name]
-        if not task.cancelled() and task.exception() is not None:
-            LOG.error("copies of %s were not told", name, exc_info=task.exception())
+        error = None if task.cancelled() else task.exception()
+        if error is not None and not isinstance(error, StalePlacementError):  # that one is repeated
+            LOG.error("copies of %s were not told", name, exc_info=error)
 
     async def upkeep(self, now_us: int) -> None:
-        """A bounded step for each of the cells. Raises CellUnavailableError for one that fails."""
+        """A bounded step for each of the cells; one that never answers keeps no other waiting.
+
+        Raises CellUnavailableError for one that fails.
+        """
         self.standard.let_go()
         self.fifo.let_go()
-        steps = [cell.upkeep(now_us) for cell in self.served.values()]
-        for outcome in await self._waits.all_of(steps):
-            if isinstance(outcome, Exception):
-                raise outcome
+        begun: list[asyncio.Task[None]] = []
+        for name in self.served.keys() - self._tending.keys():
+            task = self._tending[name] = asyncio.create_task(self.served[name].upkeep(now_us))
+            task.add_done_callback(partial(self._tended, name))
+            begun.append(task)
+        done, _ = await asyncio.wait(begun, timeout=UPKEEP_S_MAX) if begun else ((), ())
+        for task in done:
+            task.result()
+
+    def _tended(self, name: str, task: asyncio.Task[None]) -> None:
+        del self._tending[name]
+        if not task.cancelled():
+            task.exception()  # raised by whoever waits yet
 
     async def sweep_bodies(self) -> None:
         """One bounded step of letting go of bodies apart. Raises CellUnavailableError."""
@@ -245,7 +263,7 @@ class Together:
         await self.ship()
         if self._shipping:
             await asyncio.wait(set(self._shipping.values()), timeout=LAST_SHIPMENT_S_MAX)
-        for task in (*self._probes, *self._shipping.values()):
+        for task in (*self._probes, *self._shipping.values(), *self._tending.values()):
             task.cancel()
         await self._leave()
         for cell in self.served.values():

@@ -79,8 +79,8 @@ async def act(cluster: Cluster, action: Action, after: Mapping[str, Any], until_
 async def _take_out(cluster: Cluster, action: TakeOut) -> Result:
     """The registry's own group first: while that has a member that fails, nothing can be stored.
 
-    Then the register of removals, which lets one cell pass at a time; then all other groups, but
-    those that nobody else serves by now: it may come late, and the cell be what is left of them.
+    Then the register of removals, which lets one cell pass at a time; then all other groups. But
+    none that nobody else serves by now: it may come late, and the cell be what is left of them.
     """
 
     async def drop(group: str) -> str:
@@ -89,7 +89,8 @@ async def _take_out(cluster: Cluster, action: TakeOut) -> Result:
 
     outcomes: list[str] = []
     if REGISTRY in action.groups:
-        outcomes.append(await drop(REGISTRY))
+        is_left = await _is_registry_without(cluster, action.cell)
+        outcomes.append(await drop(REGISTRY) if is_left else LATE)
     others = [group for group in action.groups if group != REGISTRY]
     if others and not await _may_fail_over(cluster, action.cell):
         outcomes.append(REFUSED)
@@ -119,6 +120,13 @@ async def _served_without(cluster: Cluster, cell: str, groups: Sequence[str]) ->
     if len(answering) < len(asked):
         answering |= await _heard_answering(cluster)
     return [group for group, others in full.items() if not others.isdisjoint(answering)]
+
+
+async def _is_registry_without(cluster: Cluster, cell: str) -> bool:
+    """Whether another cell that has all of the registry answers: of its own group we know that."""
+    members = (await cluster.places.read(REGISTRY)).placement.members
+    others = [member.cell for member in members if member.full and member.cell != cell]
+    return bool(await _answering(cluster, others))
 
 
 async def _heard_answering(cluster: Cluster) -> set[str]:

@@ -58,10 +58,13 @@ async def copy_on(  # noqa: PLR0913 - what, where to, from where on, until when
     puts_max = PAGE if target.plain.chooses_stamps else PUTS_MAX
     source, tail = _sources(cluster, placement)
     queues = await queues_of(cluster, placement.group, alone)
-    done = str(after.get("uid", ""))
+    done, has_stepped = str(after.get("uid", "")), False
     for uid, queue in queues:
         if uid < done:
             continue
+        if has_stepped and cluster.clock.now_us() >= until_us:
+            return {"uid": uid}
+        has_stepped = True
         names, is_chain = await _partitions(cluster, queue)
         position = position_in(names, after) if uid == done else Position()
         while True:

@@ -37,7 +37,7 @@ async def tell_on(
     that is given. Raises CellUnavailableError.
     """
     since_s = since_us // 1_000_000 - GUARD_S
-    mended = 0
+    mended, has_stepped = 0, False
     done = str(after.get("group", "")), str(after.get("uid", ""))
     for group, held in sorted((await cluster.places.read_all()).placements.items()):
         if group == REGISTRY or group < done[0] or len(held.placement.members) == 1:
@@ -47,12 +47,17 @@ async def tell_on(
         for uid, queue in await queues_of(cluster, group, held.alone):
             if (group, uid) < done:
                 continue
+            if has_stepped and cluster.clock.now_us() >= until_us:
+                return {"group": group, "uid": uid}, mended
+            has_stepped = True
             ranges = await _ranges(cluster, queue, since_s)
             names = [one.partition for one in ranges]
             position = position_in(names, after) if (group, uid) == done else Position()
             while True:
                 # The members of now: whoever decides now is the one who knows.
                 placement = await _present(cluster, group, uid)
+                if placement is None:
+                    break
                 members = [member for _, member in members_known(cluster, placement)]
                 compared = await compare_some(
                     cluster.waits, members, ranges, position, ITEMS_PER_STEP
@@ -68,11 +73,17 @@ async def tell_on(
     return None, mended
 
 
-async def _present(cluster: Cluster, group: str, uid: str) -> Placement:
-    """Where a queue of the group lies now: it may have left it since it was listed."""
-    held = await cluster.places.read(group)
-    if uid in held.alone:
-        held = await cluster.places.read(own_group(group, uid))
+async def _present(cluster: Cluster, group: str, uid: str) -> Placement | None:
+    """Where a queue of the group lies now: it may have left it since it was listed.
+
+    None: it lay alone, and nothing is left of it.
+    """
+    try:
+        held = await cluster.places.read(group)
+        if uid in held.alone:
+            held = await cluster.places.read(own_group(group, uid))
+    except KeyError:
+        return None
     return held.placement
 
 

@@ -63,13 +63,20 @@ class CachedMap:
 
     def placement(self, group: str) -> Placement:
         """The group's placement. Raises StalePlacementError where none is known that is fresh."""
+        latest = self.latest(group)
+        if group == REGISTRY and self._own is not None:
+            return latest
+        if not 0 <= self.age_us <= MAP_AGE_US_MAX:
+            raise StalePlacementError(f"the map of cells is {self.age_us // 1_000_000} s old")
+        return latest
+
+    def latest(self, group: str) -> Placement:
+        """The group's placement, however old. Raises StalePlacementError where none is known."""
         if group == REGISTRY and self._own is not None:
             return self._own.placement()
         held = self._map.placements.get(group)
         if held is None:
             raise StalePlacementError(f"there is no placement of {group}")
-        if not 0 <= self.age_us <= MAP_AGE_US_MAX:
-            raise StalePlacementError(f"the map of cells is {self.age_us // 1_000_000} s old")
         return held.placement
 
     def alone(self, group: str) -> Collection[str]:

@@ -44,6 +44,7 @@ class Members:
             self.cells,
             self.waits,
             lambda: self.known.alone(group),
+            lambda: self.known.latest(group),
         )
 
     def fanout(
@@ -58,6 +59,7 @@ class Members:
             acknowledge_first=acknowledge_first,
             alone=lambda: self.known.alone(group),
             heir=heir,
+            latest=lambda: self.known.latest(group),
         )
 
 

@@ -113,6 +113,12 @@ def read_place(name: str) -> tuple[str, str] | None:
     return None if found is None else (found[1], found[5] or "")
 
 
+def group_of(place: str) -> str:
+    """The group that a place is in; a plain cell itself."""
+    found = read_place(place)
+    return place if found is None else found[0]
+
+
 def lies_on_chain(place: str) -> bool:
     """Whether a standard queue with this place lies on a chain."""
     found = read_place(place)

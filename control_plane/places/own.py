@@ -9,7 +9,8 @@ half of the cells have to have stored a change before it counts, or half of them
 import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from functools import partial
+from typing import Any, Final
 
 from control_plane.core.identity import Knowledge, Said
 from control_plane.core.item_field import (
@@ -20,6 +21,7 @@ from control_plane.core.item_field import (
 )
 from control_plane.places.groups import REGISTRY
 from control_plane.places.items import StoredPlacement, decode_members, encode_members
+from data_plane.core.deadline import deadline
 from data_plane.ports import Attributes, Cell, CellUnavailableError, Clock, Key, Waits
 from data_plane.replication.placement import Member, Placement
 
@@ -27,6 +29,9 @@ OWN: Final = Key("M|cells", b"\0")
 FORMAT: Final = 2
 FORMAT_OF_BEFORE: Final = 1
 """Without a service's id, incarnations, and a manifest."""
+
+PUT_US_MAX: Final = 3_000_000
+"""So long a change waits for each cell: one that answers later has not stored it in time."""
 
 
 class StalePlanError(Exception):
@@ -136,6 +141,7 @@ class OwnPlacement:
         self._last = last
         self._having: dict[str, int] = {}
         self._opening: dict[str, Cell] = {}
+        self._put_to: set[Cell] = set()
         self.empty: set[str] = set()
         self.service, self._data = known.service, known.data
         self.stored = known.stored
@@ -166,7 +172,7 @@ class OwnPlacement:
         names, self._is_changing = sorted(names), True
         self._having.update(dict.fromkeys(names, self._next()))
         try:
-            puts = [self._put(name, self.stored, self.paths) for name in names]
+            puts = [self._put(name, self.stored, self.paths, None) for name in names]
             outcomes = await self._waits.all_of(puts)
         finally:
             self._is_changing = False
@@ -234,7 +240,8 @@ class OwnPlacement:
         for name in sorted(self._lacking):
             if self._is_changing:
                 return
-            await self._put(name, self.stored, self.paths)
+            if self._cells.get(name) not in self._put_to:
+                await self._put(name, self.stored, self.paths)
         if not self._is_kept and not self._is_changing:
             self._is_kept = await self._keep(self._known(self.stored, self.paths))
 
@@ -260,8 +267,14 @@ class OwnPlacement:
         finally:
             self._is_changing = False
 
-    async def _put(self, name: str, stored: StoredPlacement, paths: Mapping[str, str]) -> bool:
-        """Whether the cell has stored it."""
+    async def _put(
+        self,
+        name: str,
+        stored: StoredPlacement,
+        paths: Mapping[str, str],
+        for_us: int | None = PUT_US_MAX,
+    ) -> bool:
+        """Whether the cell has stored it, within this time."""
         self._lacking.add(name)
         cell = self._opening.get(name) or self._cells.get(name)
         incarnation = self._having.get(name)
@@ -269,12 +282,24 @@ class OwnPlacement:
             return False
         try:
             own = Own(name, incarnation, self._known(stored, paths))
-            await cell.put(OWN, _encode(own))
+            until_us = None if for_us is None else self._clock.now_us() + for_us
+            flush = partial(self._put_last, cell)
+            await self._waits.coalesce((OWN, cell), _encode(own), flush, until_us)
         except CellUnavailableError:
             return False  # It counts for nothing, and `mend` tries again.
         self._lacking.discard(name)
         self.incarnations[name] = max(incarnation, self.incarnations.get(name, 0))
         return True
+
+    async def _put_last(self, cell: Cell, items: list[Any]) -> Sequence[object]:
+        """Put the last of them; one after the other, for a cell may answer late, or never."""
+        self._put_to.add(cell)
+        try:
+            with deadline(None):
+                await cell.put(OWN, items[-1])
+        finally:
+            self._put_to.discard(cell)
+        return items
 
     def _next(self) -> int:
         """An incarnation that no cell ever had: the time, so that no other start gives it."""

@@ -5,7 +5,7 @@ from typing import Final
 
 from control_plane.core.definition import Definition
 from control_plane.core.stream_definition import StreamDefinition, decode, key_of_stream
-from control_plane.places.groups import alone_in, common_group, place_of, read_place
+from control_plane.places.groups import alone_in, common_group, group_of, place_of, read_place
 from control_plane.places.items import (
     PlacedQueue,
     decode_placed_queue,
@@ -96,6 +96,4 @@ class GroupPlacing:
 
 
 def _key(uid: str, place: str) -> Key:
-    found = read_place(place)
-    group = place if found is None else found[0]
-    return Key(queues_partition(group), uid.encode())
+    return Key(queues_partition(group_of(place)), uid.encode())

@@ -8,10 +8,10 @@ recognises its own traces.
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Final, Protocol, TypeVar
+from typing import Final, NamedTuple, Protocol, TypeVar
 
 from control_plane.places.cached import CachedMap
-from data_plane.core.deadline import deadline_us
+from data_plane.core.deadline import deadline_at_most, deadline_us
 from data_plane.core.dropping import Dropped, Superfluous
 from data_plane.core.eras import Eras
 from data_plane.ports import (
@@ -38,6 +38,7 @@ from data_plane.replication.fanout import Fanout
 from data_plane.replication.giving import IsNeeded
 from data_plane.replication.member_cell import LeftGroupError, StalePlacementError
 from data_plane.replication.placement import uid_of
+from data_plane.stored.coalescing import coalesce
 
 T = TypeVar("T")
 
@@ -63,6 +64,13 @@ ANSWER_US: Final = 500_000
 """What a request keeps of its time to say that it has failed."""
 
 _STALE_MAX: Final = 3
+
+
+class _Desk(NamedTuple):
+    """What shared looks at the map take."""
+
+    waits: Waits
+    clock: Clock
 
 
 class WaitingCell:
@@ -238,7 +246,7 @@ class WaitingCell:
         """
 
         async def ask(inner: Chain | Fanout) -> Attributes | None:
-            await self._waits.coalesce(self._known, key, self._read_map)
+            await coalesce(_Desk(self._waits, self._clock), self._known, key, self._read_map)
             return await inner.get(key)
 
         return await self._asked(key.partition, ask)
@@ -249,10 +257,11 @@ class WaitingCell:
         return asked
 
     async def tell(self) -> None:
-        """As `Fanout.tell`; what a chain shows all members know."""
+        """As `Fanout.tell`, once nobody else tells it; what a chain shows all members know."""
         inner = self.inner
         if isinstance(inner, Fanout):
-            await self.patiently(inner.tell)
+            with deadline_at_most(self._clock.now_us() + TAKE_OVER_US_MAX):
+                await self.patiently(inner.tell)
 
     def decider(self) -> str:
         """As `Fanout.decider`, the last one known; what a chain shows does not depend on it."""

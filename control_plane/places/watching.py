@@ -143,10 +143,15 @@ class CellWatch:
         self._count(watched, cell.requests(), now_us)
 
     async def ask(self, name: str) -> None:
-        """Probe a cell for who asks alone. Raises CellUnavailableError where it does not answer."""
+        """Probe a cell for who asks alone. Raises CellUnavailableError where it does not answer.
+
+        So it does at once where another probe waits for it in vain: a cell may never answer.
+        """
         cell = self._cells.get(name)
         if cell is None or name in self.aside:
             raise CellUnavailableError(f"{name} is not watched here")
+        if self._is_late(self._of(name)):
+            raise CellUnavailableError(f"{name} does not answer")
         with deadline(self._clock.now_us() + PROBE_US_MAX):
             await cell.probe()
 
@@ -155,7 +160,7 @@ class CellWatch:
         for name in self._watched.keys() - self._cells.keys():
             del self._watched[name]
         for name, watched in list(self._watched.items()):
-            if watched.asked_since_us and self._waited_us(watched) >= PROBE_US_MAX:
+            if self._is_late(watched):
                 watched.latency_us = self._waited_us(watched)
                 self._note(name, answers=False, since_us=watched.asked_since_us)
 
@@ -185,6 +190,10 @@ class CellWatch:
             for name, watched in self._watched.items()
             if watched.since_us and name in self._cells
         }
+
+    def _is_late(self, watched: _Watched) -> bool:
+        """Whether a probe of it takes too long, and has not ended."""
+        return bool(watched.asked_since_us) and self._waited_us(watched) >= PROBE_US_MAX
 
     def _waited_us(self, watched: _Watched) -> int:
         """For how long a cell has been asked, but for what the observer was held up."""

@@ -89,7 +89,8 @@ class DynamoCell:
     `client` is one that opening.connect() made: it makes one attempt, and checks answers; `patient`
     is another one, for while the table is slow (None: there is none). Its calls
     run through `offload`, each at most for about `deadline_s` with what it waits there, and not
-    beyond the deadline of the request that they serve. Belongs to one event loop or driver.
+    beyond the deadline of the request that they serve, by the clock `deadlines`, where that is
+    another one. Belongs to one event loop or driver.
     """
 
     def __init__(  # noqa: PLR0913 - its ports, and the numbers that an operator may choose
@@ -103,10 +104,11 @@ class DynamoCell:
         report_units: bool = False,
         patient: Any = None,
         monotonic_us: Callable[[], int] = _monotonic_us,
+        deadlines: Clock | None = None,
     ) -> None:
         self._requests = Requests(client, monotonic_us, report_units=report_units, patient=patient)
         self._deadline_us = round(deadline_s * 1_000_000)
-        self._clock = clock
+        self._clock = deadlines or clock
         self._monotonic_us = monotonic_us
         self._table = table
         self._offload = offload

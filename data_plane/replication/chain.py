@@ -11,11 +11,9 @@ from typing import Final
 
 from data_plane.core.conditions import apply, holds
 from data_plane.core.dropping import Dropped, Superfluous
-from data_plane.core.eras import Eras
 from data_plane.ports import (
     ALWAYS,
     ITEM_ABSENT,
-    SETTLE_US,
     Absent,
     AnyOf,
     Append,
@@ -35,6 +33,7 @@ from data_plane.ports import (
     no_tallies,
 )
 from data_plane.replication.dropping import drop_in_all
+from data_plane.replication.lately import Lately
 from data_plane.replication.member_cell import (
     GIVE_US_MAX,
     MemberCell,
@@ -62,11 +61,12 @@ _GET_MANY_MAX: Final = 100
 _HIGHEST: Final = b"\xff" * 64
 
 
-class Chain:
+class Chain(Lately):
     """Implements `data_plane.ports.Cell` over the members of a placement.
 
     `placement` answers the front end's present map of the group, which is taken once for each call,
-    `alone` the uids of queues that have left the group for one of their own, by the same map.
+    `alone` the uids of queues that have left the group for one of their own, by the same map, and
+    `latest` the last one, however old.
     Raises StalePlacementError where a member knows of a later epoch, LeftGroupError where
     something of such a queue is asked for.
     """
@@ -77,7 +77,9 @@ class Chain:
         cells: Mapping[str, Cell],
         waits: Waits,
         alone: Callable[[], Collection[str]] = tuple,
+        latest: Callable[[], Placement] | None = None,
     ) -> None:
+        super().__init__(latest or placement, cells)
         self._placement = placement
         self._cells = cells
         self._waits = waits
@@ -99,25 +101,10 @@ class Chain:
         """As `Fanout.collects`."""
         return any(cell.chooses_stamps for cell in self._cells.values())
 
-    @property
-    def eras(self) -> Eras:
-        """Those of the first member's, which it goes by."""
-        return self._cells[self._placement().members[0].cell].eras
-
-    def has_room(self, size_bytes: int) -> bool:
-        """Whether all members have."""
-        members = self._placement().members
-        return all(self._cells[member.cell].has_room(size_bytes) for member in members)
-
     def settled_us(self) -> int:
         """What the member that is read has settled."""
-        at = self._placement()
-        tail = self._cells[at.members[at.tail].cell]
-        return tail.now_us() - SETTLE_US if tail.chooses_stamps else tail.settled_us()
-
-    def now_us(self) -> int:
-        """The present of the member that decides."""
-        return self._cells[self._placement().members[0].cell].now_us()
+        at = self._latest()
+        return self._settled_us(at.members[at.tail])
 
     # Writing
 
@@ -433,7 +420,10 @@ async def _refused(
     if occupant is not None and others:
         last = await others[-1].get(key)
         _check_epoch(at, last)
-        if last is None or _revision(last) < _revision(occupant):
+        now_ms = others[-1].plain.now_us() // 1000
+        # What began anew where the first one has removed it counts from 1 again.
+        is_anew = _is_past(last, now_ms) and not _is_past(occupant, now_ms)
+        if last is None or is_anew or _revision(last) < _revision(occupant):
             time_ms = max(time_ms, await _hand_down(at, others, key, occupant))
     return Written(applied=False, before=_bare(occupant), time_ms=time_ms)
 

@@ -7,20 +7,18 @@ grow, so whatever order that arrives in, it comes to the same.
 
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from itertools import islice
 from typing import Final, NamedTuple
 
 from data_plane.core.dropping import Dropped, Superfluous
-from data_plane.core.eras import Eras
 from data_plane.ports import (
     ALWAYS,
-    SETTLE_US,
     Append,
     Appended,
     Attributes,
     Cell,
     CellUnavailableError,
     Condition,
+    DamagedItemError,
     Item,
     Key,
     Tallies,
@@ -31,6 +29,7 @@ from data_plane.ports import (
 )
 from data_plane.replication.dropping import drop_in_all
 from data_plane.replication.giving import IsNeeded, give_all, give_needed
+from data_plane.replication.lately import Lately
 from data_plane.replication.member_cell import (
     LeftGroupError,
     MemberCell,
@@ -64,7 +63,7 @@ class _Change(NamedTuple):
     decided_by: Member
 
 
-class Fanout:
+class Fanout(Lately):
     """Implements `data_plane.ports.Cell` over the members of a placement.
 
     `placement` answers the front end's present map of the group, taken once for each call, and
@@ -72,7 +71,7 @@ class Fanout:
     `acknowledge_first` an append counts when the first member has it, and the others are told
     soon after: if the first is lost meanwhile, so is the append. `alone` answers, by the same map,
     the uids of queues that have left the group for one of their own, and `heir` the fan-out that
-    has such a queue: it gets what copies are still to be told of it.
+    has such a queue: it gets what copies are still to be told of it. `latest` is as of a chain.
     """
 
     def __init__(  # noqa: PLR0913 - members, how they are used, and who has left
@@ -85,7 +84,9 @@ class Fanout:
         acknowledge_first: bool = False,
         alone: Callable[[], Collection[str]] = tuple,
         heir: Callable[[str], "Fanout"] | None = None,
+        latest: Callable[[], Placement] | None = None,
     ) -> None:
+        super().__init__(latest or placement, cells)
         self._placement = placement
         self._cells = cells
         self._waits = waits
@@ -112,27 +113,12 @@ class Fanout:
         """Never: all members have one key."""
         return False
 
-    @property
-    def eras(self) -> Eras:
-        """Those of the first member's, which it goes by."""
-        return self._cells[self._placement().members[0].cell].eras
-
-    def has_room(self, size_bytes: int) -> bool:
-        """Whether all members have."""
-        members = self._placement().members
-        return all(self._cells[member.cell].has_room(size_bytes) for member in members)
-
     def settled_us(self) -> int:
         """What the member that serves has settled.
 
         A write counts only when the store's time of none of the members was late.
         """
-        serving = self._cells[self._placement().members[0].cell]
-        return serving.now_us() - SETTLE_US if serving.chooses_stamps else serving.settled_us()
-
-    def now_us(self) -> int:
-        """The present of the member that serves."""
-        return self._cells[self._placement().members[0].cell].now_us()
+        return self._settled_us(self._latest().members[0])
 
     # Writing
 
@@ -410,24 +396,27 @@ class Fanout:
         """Changes stay in the queue until they are told, whatever ends this: some are told twice.
 
         Until then they count as untold, and a member that joins meanwhile is to be told of them.
+        What the member has damaged keeps nothing else waiting.
         """
-        left = len(changes)
+        left, damaged = len(changes), set[Key]()
         while left > 0 and changes:
             first = self._first()
-            together = _next_round(changes)
+            together = _next_round(changes, damaged)
             left -= len(together)
+            if not together:
+                break
             outcomes = await self._waits.all_of([change.play(first, member) for change in together])
             # What was told late may be missing in the copy that who joined got before.
             check_joined(at, self._at(*(change.key.partition for change in together)))
-            failed = [outcome for outcome in outcomes if isinstance(outcome, Exception)]
-            told = {
-                id(change)
-                for change, outcome in zip(together, outcomes, strict=True)
-                if not isinstance(outcome, Exception)
-            }
-            # Of those at the front some may be gone: with a queue that left, or beyond PENDING_MAX.
-            front = [changes.popleft() for _ in range(min(len(together), len(changes)))]
-            changes.extendleft(change for change in reversed(front) if id(change) not in told)
+            told, failed = set[int](), list[Exception]()
+            for change, outcome in zip(together, outcomes, strict=True):
+                if isinstance(outcome, DamagedItemError):
+                    damaged.add(change.key)
+                elif isinstance(outcome, Exception):
+                    failed.append(outcome)
+                else:
+                    told.add(id(change))
+            _drop(told, changes, len(changes) if damaged else len(together))
             if failed:
                 raise failed[0]
 
@@ -465,11 +454,22 @@ class Fanout:
         )
 
 
-def _next_round(changes: deque[_Change]) -> list[_Change]:
+def _next_round(changes: deque[_Change], but: Collection[Key]) -> list[_Change]:
     """Changes at the front that may be made side by side: no two of one item."""
     together: dict[Key, _Change] = {}
-    for change in islice(changes, ROUND_MAX):
-        if change.key in together:
+    for change in changes:
+        if change.key in but:
+            continue
+        if change.key in together or len(together) == ROUND_MAX:
             break
         together[change.key] = change
     return list(together.values())
+
+
+def _drop(told: Collection[int], changes: deque[_Change], among: int) -> None:
+    """Those that were told are no more to be told: they are `among` so many at the front.
+
+    Some may be gone: with a queue that left, or beyond PENDING_MAX.
+    """
+    front = [changes.popleft() for _ in range(min(among, len(changes)))]
+    changes.extendleft(change for change in reversed(front) if id(change) not in told)

@@ -90,6 +90,10 @@ class World:
         if self.writes_left < 0:
             raise Crash
 
+    async def coalesce(self, _lane: object, entry: Any, flush: Any, _until_us: object) -> Any:
+        """Alone."""
+        return (await flush([entry]))[0]
+
     async def all_of(self, calls: Sequence[Awaitable[Any]]) -> list[Any]:
         """In any order; a crash in between leaves the others undone."""
         outcomes: dict[int, Any] = {}

@@ -1,5 +1,6 @@
 """A cell is added while the registry changes."""
 
+import asyncio
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from control_plane.places.own import OwnPlacement, StalePlanError
 from control_plane.places.report import CellCommandError
 from control_plane.places.stored import Places, by_what_is_now
 from control_plane.several_cells import SeveralCells
+from data_plane.ports import CellUnavailableError, Written
 from data_plane.replication.member_cell import StalePlacementError
 from tests.unit.control_plane.starting import play
 
@@ -57,5 +59,27 @@ def test_a_cell_is_added_while_the_registry_gets_a_member(
         assert await several.add("cell-4") == "cell-4"
         assert tried == ["cell-4", "cell-4"]
         assert "cell-4" in several.known.cells
+
+    play(tmp_path, scenario)
+
+
+def test_a_cell_that_too_few_have_noted_is_added_by_the_next_try(tmp_path: Path) -> None:
+    async def refuse(*_call: object) -> Written:
+        raise CellUnavailableError("cut off")
+
+    async def scenario(several: SeveralCells) -> None:
+        with pytest.MonkeyPatch.context() as cut_off:
+            for name in ("cell-1", "cell-2"):
+                cut_off.setattr(several.cells.folders[name].cell, "put", refuse)
+            with pytest.raises(CellUnavailableError, match="2 of 4 cells have stored"):
+                await several.add("cell-4")
+        assert "cell-4" not in several.own.paths
+        assert await several.add("another") == "cell-5"
+        assert await several.add("cell-4") == "cell-4"
+        assert several.own.paths["cell-4"] == "cell-4"
+        assert {"cell-4", "cell-5"} <= several.known.cells.keys()
+        await several.look()
+        await asyncio.gather(*several._probes)
+        assert set(several.states().values()) == {"available"}
 
     play(tmp_path, scenario)

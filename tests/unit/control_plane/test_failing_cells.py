@@ -8,15 +8,21 @@ from pathlib import Path
 
 import pytest
 
+from control_plane import together
 from control_plane.cells import StartError
 from control_plane.places.groups import REGISTRY
 from control_plane.places.items import ACTIVE, DRAINING, FAILED, REMOVED
 from control_plane.places.report import CellCommandError
 from control_plane.several_cells import SeveralCells
+from data_plane.ports import Key, Update, Written
+from data_plane.system import SystemClock
 
 from .starting import ITEM, members, nothing, play, queue
 
 pytestmark = pytest.mark.usefixtures("patience")
+
+_S_MAX = 20
+"""What hangs has failed then."""
 
 
 @pytest.mark.parametrize("before", [ACTIVE, DRAINING])
@@ -132,3 +138,63 @@ def test_a_full_cell_has_what_it_has(tmp_path: Path) -> None:
         assert members(several, group) == ["cell-2"]
 
     play(tmp_path, scenario, cells=4)
+
+
+def test_copies_are_told_on_once_the_one_that_never_answered_has_left(tmp_path: Path) -> None:
+    async def scenario(several: SeveralCells) -> None:
+        async def delete(number: int) -> None:
+            state = Key("S|0011223344556600|00|0", bytes((*bytes(9), number)))
+            await several.standard["g3.00"].update(state, Update({"v": 1}, {"d": frozenset({1})}))
+
+        hanging = members(several, "g3.00")[-1]
+        has_come = asyncio.Event()
+
+        async def hang(*_call: object, **_options: object) -> Written:
+            has_come.set()
+            never: asyncio.Future[Written] = asyncio.get_running_loop().create_future()
+            return await never
+
+        several.cells.folders[hanging].cell.update = hang  # type: ignore[method-assign]
+        await delete(1)
+        await several.ship()
+        await has_come.wait()
+        await delete(2)
+        await several.places.drop_member("g3.00", hanging, epoch=1)
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert not several._shipping
+        await several.ship()
+        await asyncio.gather(*several._shipping.values())
+        assert several.heart.has_told_all()
+
+    play(tmp_path, scenario)
+
+
+def test_upkeep_of_other_cells_goes_on_while_one_never_answers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(together, "UPKEEP_S_MAX", 0.0)
+
+    async def scenario(several: SeveralCells) -> None:
+        collected: list[str] = []
+
+        async def hang(*_call: object) -> int:
+            collected.append("cell-3")
+            never: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+            return await never
+
+        async def collect(*_call: object) -> int:
+            collected.append("cell-1")
+            return 0
+
+        folders = several.cells.folders
+        monkeypatch.setattr(folders["cell-3"].cell, "collect", hang)
+        monkeypatch.setattr(folders["cell-1"].cell, "collect", collect)
+        async with asyncio.timeout(_S_MAX):
+            for _ in range(2):
+                await several.upkeep(SystemClock().now_us())
+                others = [one for name, one in several._tending.items() if name != "cell-3"]
+                await asyncio.gather(*others)
+        assert sorted(collected) == ["cell-1", "cell-1", "cell-3"]
+
+    play(tmp_path, scenario)

@@ -31,7 +31,8 @@ pytestmark = pytest.mark.usefixtures("patience")
 
 
 async def looked(several: SeveralCells) -> dict[str, str]:
-    """How the cells are, after a look at each."""
+    """How the cells are, after a look at each; those that are under way end first."""
+    await asyncio.gather(*several._probes)
     await asyncio.gather(*(several.watch.probe(name) for name in several.watch.idle()))
     return several.states()
 

@@ -111,6 +111,9 @@ class SceneWaits:
                 call.close()
         return outcomes
 
+    async def coalesce(self, _lane: object, entry: Any, flush: Any, _until_us: object) -> Any:
+        return (await flush([entry]))[0]
+
     in_turns = staticmethod(at_once)
 
 

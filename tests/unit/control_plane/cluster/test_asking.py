@@ -1,5 +1,6 @@
 """Cells are asked once more before an act rests on what is known of them."""
 
+from dataclasses import replace
 from typing import Any, Final
 
 import pytest
@@ -7,7 +8,10 @@ import pytest
 from control_plane.cluster import acting
 from control_plane.cluster.acting import DONE, LATE, act
 from control_plane.cluster.actions import Admit, Release, TakeOut
+from control_plane.places.groups import REGISTRY
 from control_plane.places.items import DRAINING, CellSeen, Heartbeat
+from control_plane.places.own import KnownService, OwnPlacement, first_known
+from control_plane.places.stored import Places
 from data_plane.core.deadline import left_us
 from data_plane.ports import DeadlinePassedError
 from tests.unit.control_plane.cluster.scene import LATER_US, SECOND_US, Scene, execute
@@ -52,6 +56,31 @@ def test_a_cell_is_taken_out_only_of_groups_that_others_serve_by_now(scene: Scen
     scene.beat()
     assert outcome(scene, late) == LATE
     assert scene.members("g2.06") == "c"
+
+
+def test_the_registry_does_not_leave_the_cell_that_is_back_to_one_that_is_lost(
+    scene: Scene,
+) -> None:
+    """Of two cells one looked down, and by now it is the other one."""
+
+    async def keep(_known: KnownService) -> bool:
+        return True
+
+    known = first_known("0" * 16, {"a": "/a", "c": "/c"}, b"12345678", scene.clock.now_us())
+    cluster = scene.cluster
+    own = OwnPlacement(scene.cells, scene.clock, cluster.waits, known, 0, keep)
+    scene.run(own.advance("ac"))
+    cluster = replace(cluster, places=Places(scene.control, scene.clock, scene.entropy, own))
+    late = TakeOut("a", {REGISTRY: 1})
+
+    def take_out() -> tuple[str, list[str]]:
+        result = scene.run(act(cluster, late, {}, LATER_US))
+        return str(result["outcome"]), [member.cell for member in own.placement().members]
+
+    scene.cells["c"].down = True
+    assert take_out() == (LATE, ["a", "c"])
+    scene.cells["c"].down = False
+    assert take_out() == (DONE, ["c"])
 
 
 def test_a_first_copy_that_does_not_answer_is_left_to_be_taken_out(scene: Scene) -> None:

@@ -1,5 +1,7 @@
 """Copies to cells that collect, by a manager that stands still, while another one has copied."""
 
+from typing import Any
+
 import pytest
 
 from control_plane.cluster.acting import DONE, act
@@ -90,3 +92,28 @@ def test_counters_are_copied_last(scene: Scene, monkeypatch: pytest.MonkeyPatch)
     scene.run(copy_on(scene.cluster, scene.placement(GROUP), "d", {}, LATER_US))
     assert asked.index(counters(uid)) == len(asked) - 1
     assert segments(uid, 0, 0) in asked
+
+
+def test_copies_of_many_small_queues_are_made_in_as_many_calls_as_it_takes(scene: Scene) -> None:
+    """Who copied all of them before it answers would be cut off, and begin from the first again."""
+    keys = [
+        Key(segments(make_queue(scene, f"q{number}").uid, 0, 0), b"12345678segment123")
+        for number in range(5)
+    ]
+    for key in keys:
+        scene.run(scene.cells["a"].put(key, {"v": 1, "k": "s"}))
+    scene.run(scene.places.add_joining(GROUP, "d", epoch=1, nonce=b"1" * 8))
+    joining = scene.placement(GROUP)
+
+    def copy_more(after: dict[str, Any]) -> dict[str, Any] | None:
+        until_us = scene.clock.now_us()  # is over with the first step
+        return scene.run(copy_on(scene.cluster, joining, "d", after, until_us))
+
+    calls, left = 1, copy_more({})
+    while left is not None:
+        calls, left = calls + 1, copy_more(left)
+    assert calls == len(keys)
+    copied = {item.key for item in scene.cells["d"].items()}
+    assert copied >= {
+        Key(partition_of(joining.members[-1], key.partition), key.sort) for key in keys
+    }

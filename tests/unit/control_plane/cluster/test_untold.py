@@ -12,6 +12,7 @@ import pytest
 from control_plane.cluster import acting, untold
 from control_plane.cluster.acting import DONE, act
 from control_plane.cluster.actions import Reconcile, Release, TakeOut
+from control_plane.cluster.copies import queues_of
 from control_plane.cluster.tasks import perform
 from control_plane.places.cached import CachedMap
 from control_plane.places.group_cells import Members, standard_cells
@@ -246,6 +247,41 @@ async def _plan(scene: Scene) -> list[dict[str, Any]]:
     return tasks
 
 
+def test_many_small_queues_are_compared_in_as_many_calls_as_it_takes(scene: Scene) -> None:
+    """Who compared all of them before it answers would be cut off, and begin from the first."""
+    queues = [make_queue(scene, f"q{number}") for number in range(5)]
+    for queue in queues:
+        crash_untold(scene, queue)
+    result: dict[str, Any] = {"after": {}, "more": True}
+    calls = 0
+    while result["more"]:
+        calls += 1
+        action = Reconcile({"crashed": 0}, 0)
+        until_us = scene.clock.now_us()  # is over with the first step
+        result = scene.run(act(scene.cluster, action, result.get("after", {}), until_us))
+    assert (calls, result["mended"]) == (len(queues), 2 * len(queues))
+
+
+def test_a_queue_alone_that_is_deleted_meanwhile_ends_no_comparison(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alone, other = make_queue(scene), make_queue(scene, "z", "g3.06")
+    scene.place("g3.06", "abc")
+    scene.run(scene.places.part(GROUP, alone.uid, epoch=1))
+    crash_untold(scene, other)
+
+    async def then_deleted(cluster: Any, group: str, left: Any) -> Sequence[Any]:
+        queues = await queues_of(cluster, group, left)
+        if group == f"{GROUP}.{alone.uid}":
+            await scene.places.forget_own(GROUP, alone.uid)
+        return queues
+
+    monkeypatch.setattr(untold, "queues_of", then_deleted)
+    action = Reconcile({"crashed": 0}, 0)
+    result = scene.run(act(scene.cluster, action, {}, LATER_US))
+    assert (result["outcome"], result["mended"]) == (DONE, 2)
+
+
 def test_who_is_heard_of_meanwhile_is_not_forgotten(scene: Scene) -> None:
     front_end = FrontEnd(scene, "slow")
     seen_us = scene.clock.now_us()
@@ -300,7 +336,7 @@ def test_a_comparison_goes_on_where_it_was(scene: Scene, monkeypatch: pytest.Mon
         if not result["more"]:
             break
         after = result["after"]
-    assert (result["mended"], rounds) == (6, 4)
+    assert (result["mended"], rounds) == (6, 6)
     lose(scene, "a")
     following = FrontEnd(scene, "next")
     for queue in queues:

@@ -1,14 +1,19 @@
 """Where the registry itself lies: stored in every cell, and what is made of it at a start."""
 
+import asyncio
 import json
 from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
 
 import pytest
 
 from control_plane.core.identity import Found, judge
 from control_plane.places.changes import without
+from control_plane.places.items import StoredPlacement
 from control_plane.places.own import (
     OWN,
+    PUT_US_MAX,
     KnownService,
     OwnPlacement,
     StalePlanError,
@@ -23,8 +28,12 @@ from control_plane.places.starting import (
     go_on,
     plan_start,
 )
-from data_plane.ports import CellUnavailableError
+from data_plane.ports import CellUnavailableError, Written
+from data_plane.replication.placement import Placement
 from data_plane.runtime.event_loop import EventLoopWaits
+from tests.unit.control_plane.cluster.test_hanging import LoopClock
+from tests.unit.data_plane.runtime.virtual_loop import VirtualLoop
+from tests.unit.data_plane.runtime.virtual_loop import run as virtual
 from tests.unit.repeatable import HandClock, SeededEntropy
 
 from .conftest import CellThatFails, run
@@ -286,3 +295,37 @@ def test_a_cell_is_added_and_removed(disks: Disks) -> None:
     assert disks.open().paths == {**PATHS, "d": "/disks/d"}
     run(lambda: own.change_cells(PATHS, b"removal!"))
     assert disks.open().paths == PATHS
+
+
+def test_a_cell_that_never_answers_holds_up_no_change() -> None:
+    """A disk may hang for ever, and the registry has to leave it, or nothing is decided."""
+    loop = VirtualLoop()
+    disks = Disks(LoopClock(loop))
+    hanging = disks.cells["c"]
+    put, answers = hanging.put, asyncio.Event()
+
+    async def hang(*call: Any, **options: Any) -> Written:
+        await answers.wait()
+        return await put(*call, **options)
+
+    def leaves(name: str, held: StoredPlacement) -> Placement:
+        return without(held.placement, name, 1, 0)
+
+    async def story() -> None:
+        own = await disks._open(tuple(disks.cells), ())
+        hanging.put = hang  # type: ignore[method-assign]
+        for left in ("c", "b"):
+            began_s = loop.time()
+            await own.change(own.placement().epoch, left.encode(), partial(leaves, left))
+            await own.mend()
+            assert loop.time() - began_s < PUT_US_MAX / 1_000_000 + 1
+        assert members(own) == ["a"]
+        answers.set()
+        await asyncio.sleep(1)
+        await own.mend()
+        for cell in disks.cells.values():
+            stored = await read_own(cell)
+            assert stored is not None
+            assert stored.known.stored == own.stored
+
+    virtual(story(), loop)

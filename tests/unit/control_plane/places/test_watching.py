@@ -3,6 +3,7 @@
 import asyncio
 from contextlib import suppress
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -115,6 +116,34 @@ def test_a_probe_that_hangs_is_a_failure() -> None:
         assert not watch.report({})["a"].answers  # it took too long
 
     run(stand_still)
+
+
+def test_nobody_waits_for_a_cell_whose_probe_hangs() -> None:
+    """Before it takes out another cell, the manager asks those that stay."""
+    watched = Watched()
+
+    async def story() -> None:
+        hanging = watched.cells["a"]
+        put, answers = hanging.put, asyncio.Event()
+
+        async def hang(*call: Any, **options: Any) -> Written:
+            await answers.wait()
+            return await put(*call, **options)
+
+        hanging.put = hang  # type: ignore[method-assign]
+        probe = asyncio.create_task(watched.watch.probe("a"))
+        await asyncio.sleep(0)
+        watched.clock.advance(1)
+        watched.watch.look()
+        asked = asyncio.create_task(watched.watch.ask("a"))
+        await asyncio.sleep(0)
+        assert asked.done()
+        assert isinstance(asked.exception(), CellUnavailableError)
+        answers.set()
+        await probe
+        await watched.watch.ask("a")
+
+    asyncio.run(story())
 
 
 def test_a_cell_fails_since_it_was_asked_but_not_for_as_long_as_nobody_looked() -> None:

@@ -7,7 +7,14 @@ from typing import Any, Final
 
 import pytest
 
-from data_plane.ports import Attributes, Item, Key, Written
+from data_plane.ports import (
+    ITEM_ABSENT,
+    Attributes,
+    CellUnavailableError,
+    Item,
+    Key,
+    Written,
+)
 from data_plane.replication.chain import REVISION
 from data_plane.replication.copying import copy_item
 from data_plane.replication.member_cell import MemberCell
@@ -82,6 +89,27 @@ def test_a_late_copy_of_what_is_past_its_time_takes_the_place_of_nothing(group: 
         begun = await target(group).get(STATE)
         await copy_item(source(group), target(group), Item(STATE, old), lacking)
         assert await target(group).get(STATE) == begun
+
+    asyncio.run(story())
+
+
+def test_what_began_anew_at_the_head_alone_is_handed_down_over_what_is_past_its_time(
+    group: Group,
+) -> None:
+    """The head has removed what the others still keep, and who wrote there has ended half way."""
+
+    async def story() -> None:
+        await old_state(group)
+        group.cells["a"].expire([STATE])
+        group.cells["b"].down = True
+        with pytest.raises(CellUnavailableError):
+            await group.chain(JOINED).put(STATE, state(group, b"new"), ITEM_ABSENT)
+        group.cells["b"].down = False
+        found = await group.chain(JOINED).put(STATE, state(group, b"other"), ITEM_ABSENT)
+        assert not found.applied
+        assert found.before is not None
+        assert found.before["m0"] == b"new"
+        assert await group.chain(JOINED).get(STATE) == found.before
 
     asyncio.run(story())
 

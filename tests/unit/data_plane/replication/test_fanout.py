@@ -10,6 +10,7 @@ from data_plane.ports import (
     Append,
     CellUnavailableError,
     Condition,
+    DamagedItemError,
     Equals,
     Key,
     Lacks,
@@ -22,7 +23,7 @@ from data_plane.replication.fanout import Fanout
 from data_plane.replication.placement import Member
 from data_plane.stored.lease import Lease
 from data_plane.stored.merging import lacking
-from tests.unit.data_plane.replication.conftest import Group, Map
+from tests.unit.data_plane.replication.conftest import CellThatFails, Group, Map
 
 SEGMENTS = "B|u|00|0"
 STATE = Key("S|u|00|0", b"block")
@@ -117,6 +118,39 @@ def test_what_a_member_does_not_take_is_told_later_and_in_order(group: Group) ->
         group.cells["b"].down = False
         assert await cells.ship() == 0
         assert await group.cells["b"].get(STATE) == {"v": 1, "m0": b"2"}
+
+    asyncio.run(story())
+
+
+class WithDamage(CellThatFails):
+    """A cell of which one item is damaged."""
+
+    damaged: Key | None = None
+
+    async def update(self, *call: Any, **options: Any) -> Written:
+        if call[0] == self.damaged:
+            raise DamagedItemError("a value is not the one that was stored")
+        return await super().update(*call, **options)
+
+
+def test_an_item_that_a_member_has_damaged_holds_up_no_other(group: Group) -> None:
+    group.cells["b"] = copy = WithDamage(group.clock)
+    copy.damaged, other = Key(STATE.partition, b"0"), Key(STATE.partition, b"2")
+
+    async def story() -> None:
+        cells = group.fanout()
+        for number in range(2):
+            for key in (copy.damaged, STATE, other):
+                assert key is not None
+                await cells.update(key, Update({"v": 1}, {"d": frozenset({number})}))
+        assert await cells.ship() == 2
+        for key in (STATE, other):
+            assert await copy.get(key) == await group.cells["a"].get(key)
+        assert cells.pending()[Member("b")] == 2
+        mended, copy.damaged = copy.damaged, None
+        assert mended is not None
+        assert await cells.ship() == 0
+        assert await copy.get(mended) == await group.cells["a"].get(mended)
 
     asyncio.run(story())
 
