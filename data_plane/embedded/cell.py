@@ -346,7 +346,8 @@ class EmbeddedCell:
         if self._closing is None:
             self._closing = asyncio.get_running_loop().create_future()
             self._start_soon()
-        await self._closing
+        # Who stops waiting for it does not keep it from being done.
+        await asyncio.shield(self._closing)
 
     def _check(self) -> None:
         if reason := self._failure or self._standing.missing:
