@@ -40,6 +40,16 @@ _CODES_OF_CONTENTS: Final = frozenset(
     {"InvalidArgumentException", "SerializationException", "ValidationException"}
 )
 
+_CODES_CURABLE: Final = frozenset(
+    {
+        "ExpiredTokenException",
+        "InvalidSignatureException",
+        "ResourceNotFoundException",
+        "UnrecognizedClientException",
+    }
+)
+"""There was no such stream, or the caller's key was not valid."""
+
 _OF_STREAM: Final = re.compile(r"at 'stream(?:Name|ARN)'|^Stream(?:Name|ARN) ", re.IGNORECASE)
 """Of their messages: the stream's name or ARN cannot be one."""
 
@@ -74,6 +84,11 @@ def is_passing(error: BaseException) -> bool:
     if isinstance(error, BotoCoreError):
         return isinstance(error, _NETWORK)
     return isinstance(error, OSError | ResponseParserError)
+
+
+def is_over_once_taken(error: BaseException) -> bool:
+    """Whether a refusal does not hold any more once another call for the stream was taken."""
+    return code_of(error) in _CODES_CURABLE
 
 
 def may_be_done(error: BaseException) -> bool:
