@@ -8,8 +8,10 @@ from botocore.exceptions import (
     ClientError,
     ConnectionClosedError,
     ConnectionError,  # noqa: A004 - botocore's own
+    CredentialRetrievalError,
     HTTPClientError,
     IncompleteReadError,
+    MetadataRetrievalError,
 )
 from botocore.parsers import ResponseParserError
 
@@ -58,7 +60,11 @@ _NETWORK: Final = (
     ConnectionError,
     HTTPClientError,
     IncompleteReadError,
+    MetadataRetrievalError,
 )
+
+_BY_NETWORK: Final = frozenset({"container-role", "iam-role"})
+"""Who hands out credentials, and renews them, as botocore calls it."""
 
 
 def code_of(error: BaseException) -> str:
@@ -81,6 +87,8 @@ def is_passing(error: BaseException) -> bool:
         if status >= _STATUS_SERVER or status in _STATUSES_PASSING:
             return True
         return code_of(error) in _CODES_PASSING
+    if isinstance(error, CredentialRetrievalError):
+        return error.kwargs.get("provider") in _BY_NETWORK
     if isinstance(error, BotoCoreError):
         return isinstance(error, _NETWORK)
     return isinstance(error, OSError | ResponseParserError)
