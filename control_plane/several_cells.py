@@ -427,6 +427,7 @@ class SeveralCells(Together):
         if is_other:
             await self._leave_registry_lost(name)
             await self.parting.check_other_copies(name, self._way_back(name), self._others(name))
+        if folder.reason:  # It may have closed itself, and keep its directory from others.
             await folder.cell.fail(folder.reason)
         if folder.cell.cell is None:
             try:

@@ -37,8 +37,10 @@ class FileBlobs:
         self._root = directory
         self._incoming = directory / INCOMING
         self._offload = offload
+        made = [folder for folder in directory.parents if not folder.exists()]
         self._incoming.mkdir(parents=True, exist_ok=True)
-        _sync_folder(directory.parent)
+        for folder in (directory, *made):
+            _sync_folder(folder.parent)
         _sync_folder(directory)
         oldest_us = clock.now_us() - INCOMING_AGE_US_MAX
         for left in self._incoming.iterdir():

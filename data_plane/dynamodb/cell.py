@@ -64,8 +64,12 @@ COUNTER_TTL_S: Final = 15 * 86_400
 """Counters outlive the messages they count, of which the oldest are 14 days old."""
 
 
+_RUNNING: Final[int] = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+"""Runs on while a machine sleeps, where there is such a clock: the store's runs on, too."""
+
+
 def _monotonic_us() -> int:
-    return time.monotonic_ns() // 1000
+    return time.clock_gettime_ns(_RUNNING) // 1000
 
 
 def _every(_key: Key) -> bool:

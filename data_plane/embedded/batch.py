@@ -83,6 +83,9 @@ def taken_of(
     size_bytes = big_bytes = 0
     while waiting:
         write = waiting[0]
+        if write.answer is not None and write.answer.cancelled():
+            waiting.popleft()  # its caller has gone
+            continue
         if write.until_us is not None and write.until_us <= now_us:
             late.append(waiting.popleft())
             continue

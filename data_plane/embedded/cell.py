@@ -13,6 +13,7 @@ import threading
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -93,17 +94,15 @@ class EmbeddedCell:
         self._committing: Batch | None = None
         self._commit_us = 0
         self._room_tries = RoomTries(clock)
-        self._started = False
+        self._started = self._ends = False
         self._failure: str | None = None
         self._standing = Standing()
         self._closing: asyncio.Future[None] | None = None
         self._dead_items = DeadItems()
         self._copies: set[CellCopy] = set()
         self._commits: Commits = queue.SimpleQueue()
-        self._committer = threading.Thread(
-            target=self._commit_all, name=f"commit {directory.name}", daemon=True
-        )
-        self._committer.start()
+        name = f"commit {directory.name}"
+        threading.Thread(target=self._commit_all, name=name, daemon=True).start()
 
     @property
     def chooses_stamps(self) -> bool:
@@ -346,7 +345,8 @@ class EmbeddedCell:
         if self._closing is None:
             self._closing = asyncio.get_running_loop().create_future()
             self._start_soon()
-        await self._closing
+        # Who stops waiting for it does not keep it from being done.
+        await asyncio.shield(self._closing)
 
     def _check(self) -> None:
         if reason := self._failure or self._standing.missing:
@@ -369,7 +369,7 @@ class EmbeddedCell:
 
     def _start(self) -> None:
         self._started = False
-        if self._committing is not None:
+        if self._committing is not None or self._ends:
             return
         writes = self._take()
         if not writes:
@@ -472,8 +472,7 @@ class EmbeddedCell:
             self._store.reopen()
         except (CellOpenError, lmdb.Error, OSError) as reason:
             self._failure = f"the cell cannot be opened again after a failed commit: {reason}"
-            writes = [*writes, *self._waiting]
-            self._waiting.clear()
+            writes, self._waiting = [*writes, *self._waiting], deque()
         answer_all(writes, [failed] * len(writes))
         self._start_soon()
 
@@ -485,11 +484,16 @@ class EmbeddedCell:
     def _close_if_asked(self) -> None:
         if self._closing is None or self._closing.done():
             return
+        self._ends = True
+        # The loop does not wait: what the thread does last may hang, as its disk does.
+        tell = asyncio.get_running_loop().call_soon_threadsafe
+        self._commits.put(partial(tell, self._let_go, self._closing))
+
+    def _let_go(self, closing: asyncio.Future[None]) -> None:
         self._commits.put(None)
-        self._committer.join()
         if self._failure is None:
             self._store.close()
         else:
             self._store.unlock()  # the rest was closed when it failed
         self._failure = "the cell is closed"
-        self._closing.set_result(None)
+        closing.set_result(None)

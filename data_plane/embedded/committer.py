@@ -8,7 +8,7 @@ from time import perf_counter
 import lmdb
 
 Commits = queue.SimpleQueue[
-    tuple[lmdb.Transaction, asyncio.AbstractEventLoop] | Callable[[], None] | None
+    tuple[lmdb.Transaction, asyncio.AbstractEventLoop] | Callable[[], object] | None
 ]
 """Transactions, each with the loop that waits for it; calls behind them; None: the end."""
 

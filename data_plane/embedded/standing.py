@@ -145,7 +145,7 @@ def _has_last_commit(fd: int, path: Path) -> bool:
 def is_replaced(path: Path) -> bool:
     """Whether a server has noted of this very file that it served another one. Raises OSError."""
     try:
-        return (path.parent / REPLACED_NOTE).read_text(encoding="ascii") == _which(path)
+        return (path.parent / REPLACED_NOTE).read_bytes() == _which(path).encode("ascii")
     except (FileNotFoundError, NotADirectoryError):
         return False
 

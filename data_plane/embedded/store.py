@@ -108,9 +108,12 @@ class Store:
         self._was_missing = False
         self._passes = 0
         self.damaged = DamagedItems(str(directory))
+        made = [folder for folder in directory.parents if not folder.exists()]
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._lock_fd = _lock(directory / LOCK_FILE)
         try:
+            for folder in made:
+                sync_directory(folder.parent)
             self._check_file()
             self._open()
         except BaseException:

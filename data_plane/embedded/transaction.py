@@ -231,7 +231,10 @@ class WriteTransaction:
             if part.below and sort >= part.below:
                 is_end = True
                 break
-            item: Attributes = self._read(key) or {}
+            try:
+                item: Attributes = self._read(key) or {}
+            except DamagedItemError:
+                continue  # Nobody knows what it is: it is left to its time to live.
             match verdict(part, sort, item):
                 case Verdict.REMOVE:
                     removed.append(key)

@@ -63,10 +63,7 @@ def is_there(path: Path) -> bool:
 
 def create(path: Path, entropy: Entropy, now_s: int) -> None:
     """Make the file with a first key; its folder too. Raises KeyFileError, also where it exists."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise KeyFileError(f"{path.parent}: {error.strerror}") from error
+    _make_folder(path.parent)
     _write(path, [_new_version(entropy, now_s)], replace=False)
 
 
@@ -86,11 +83,19 @@ def copy(path: Path, target: Path) -> None:
     versions = _load(path)
     if is_there(target) and not set(_load(target)) <= set(versions):
         raise KeyFileError(f"{target} has other keys, which would be lost: name another file")
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise KeyFileError(f"{target.parent}: {error.strerror}") from error
+    _make_folder(target.parent)
     _write(target, versions, replace=is_there(target))
+
+
+def _make_folder(folder: Path) -> None:
+    """Make it, and those above it, durable as what is written into it. Raises KeyFileError."""
+    try:
+        made = [one for one in (folder, *folder.parents) if not one.exists()]
+        folder.mkdir(parents=True, exist_ok=True)
+        for one in made:
+            _sync_folder(one.parent)
+    except OSError as error:
+        raise KeyFileError(f"{folder}: {error.strerror}") from error
 
 
 def _new_version(entropy: Entropy, now_s: int) -> _Version:

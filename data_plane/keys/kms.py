@@ -12,7 +12,9 @@ from botocore.config import Config
 from botocore.exceptions import (
     BotoCoreError,
     ClientError,
+    CredentialRetrievalError,
     HTTPClientError,
+    MetadataRetrievalError,
     NoCredentialsError,
     PartialCredentialsError,
 )
@@ -25,6 +27,15 @@ from data_plane.core.sealing import SECRET_BYTES
 from data_plane.ports import CellUnavailableError, MasterKeysError, Offload, WrappedKey
 
 T = TypeVar("T")
+
+_PASSING: Final = (
+    NoConnectionError,
+    HTTPClientError,
+    ResponseParserError,
+    # Who hands out credentials was away when those of before had expired.
+    CredentialRetrievalError,
+    MetadataRetrievalError,
+)
 
 KIND: Final = "kms:"
 OWN_KEYS: Final = ("", "alias/aws/sqs", "alias/aws/kinesis")
@@ -168,7 +179,7 @@ def _answer(operation: Callable[..., Any], parameters: Mapping[str, object]) -> 
         raise MasterKeysError(reason, f"{message} (Service: Kms; Error Code: {code})") from error
     except (NoCredentialsError, PartialCredentialsError) as error:
         raise MasterKeysError("AccessDenied", f"no AWS credentials for kms: {error}") from error
-    except (NoConnectionError, HTTPClientError, ResponseParserError) as error:
+    except _PASSING as error:
         raise CellUnavailableError(f"KMS: {' '.join(str(error).split())}") from error
     except BotoCoreError as error:
         raise MasterKeysError("NotFound", " ".join(str(error).split())) from error

@@ -83,7 +83,7 @@ class UsagePlace:
         if mark is not None and (mark.closed or mark.ended):
             await self.remove_tail(writer)
             return mark
-        if tail is not None and (mark is None or tail.mark.counted_to > mark.counted_to):
+        if tail is not None and (mark is None or _is_further(tail.mark, mark)):
             mark = tail.mark
             batches: tuple[Sequence[Record], ...] = (tail.usage, tail.access)
             for batch in filter(None, batches):
@@ -98,6 +98,12 @@ class UsagePlace:
         if not is_damaged:
             await self.remove_tail(writer)
         return mark
+
+
+def _is_further(tail: Mark, mark: Mark) -> bool:
+    """Whether a tail has what its writer's mark has not. Clocks are set back, numbers are not."""
+    has_more = tail.records > mark.records or tail.access > mark.access
+    return has_more or tail.counted_to > mark.counted_to
 
 
 def objects_of(records: Sequence[Record]) -> list[tuple[str, bytes]]:

@@ -25,6 +25,9 @@ UNHEARD_US_MAX: Final = 40 * US_PER_MINUTE
 LOOK_EVERY_US: Final = 10 * US_PER_MINUTE
 KEPT_S: Final = 400 * 24 * 3600
 AT_WORK_KEPT_S: Final = 30 * 24 * 3600
+ENTERED_EVERY_US: Final = 5 * 24 * 60 * US_PER_MINUTE
+"""A server that runs on says anew that it is there: what it has said is not kept for ever."""
+
 ENDED, CUT_OFF = 1, 2
 _PAGE: Final = 500
 
@@ -64,7 +67,7 @@ class Register:
         self._writer = writer
         self._alone = alone
         self._entered = ""
-        self._heard_us = self._look_us = 0
+        self._heard_us = self._entered_us = self._look_us = 0
         self._others_done = False
 
     async def write(self) -> None:
@@ -94,7 +97,7 @@ class Register:
         now_us, name = self._cell.now_us(), self._writer.name
         await enter(self._cell, self._writer.mark())
         await self._cell.put(_at_work(name), _heard(now_us))
-        self._entered, self._heard_us = name, now_us
+        self._entered, self._heard_us, self._entered_us = name, now_us, now_us
 
     async def end_others(self) -> None:
         """End servers that were cut off, where it is time to look. Raises CellUnavailableError."""
@@ -114,8 +117,8 @@ class Register:
         try:
             if self._entered != self._writer.name:
                 await self.open()
-            elif not self._alone:
-                await self._tell(now_us)
+            else:
+                await self._go_on(now_us)
         except EndedByOthersError as error:
             return error
         except CellUnavailableError as error:
@@ -123,6 +126,15 @@ class Register:
                 raise
             return error
         return None
+
+    async def _go_on(self, now_us: int) -> None:
+        if not self._alone:
+            await self._tell(now_us)
+        if now_us - self._entered_us > ENTERED_EVERY_US:
+            await enter(self._cell, self._writer.mark())
+            if self._alone:
+                await self._cell.put(_at_work(self._writer.name), _heard(now_us))
+            self._entered_us = now_us
 
     async def _tell(self, now_us: int) -> None:
         key = _at_work(self._writer.name)

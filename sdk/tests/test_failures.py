@@ -1,5 +1,11 @@
 import pytest
-from botocore.exceptions import NoCredentialsError, ParamValidationError, ReadTimeoutError
+from botocore.exceptions import (
+    CredentialRetrievalError,
+    MetadataRetrievalError,
+    NoCredentialsError,
+    ParamValidationError,
+    ReadTimeoutError,
+)
 
 from sdk.tests.scripted import cut_off, refused
 from tidegate_sdk.clock import Backoff
@@ -20,6 +26,10 @@ from tidegate_sdk.failures import is_of_contents, is_passing
         (refused("AccessDeniedException", 403), False),
         (refused("QueueDoesNotExist"), False),
         (NoCredentialsError(), False),
+        (MetadataRetrievalError(error_msg="timed out"), True),
+        (CredentialRetrievalError(provider="container-role", error_msg="timed out"), True),
+        (CredentialRetrievalError(provider="iam-role", error_msg="nothing came"), True),
+        (CredentialRetrievalError(provider="custom-process", error_msg="no such file"), False),
         (ParamValidationError(report="wrong"), False),
         (ValueError(), False),
     ],

@@ -1,8 +1,10 @@
-"""Calls of a group's member wait at the server for less time than its client has patience."""
+"""When heartbeats and reads of a group's member come, and how long they wait at the server."""
+
+from typing import Any
 
 import pytest
 
-from sdk.tests.group_member import Member, assigned, page, told
+from sdk.tests.group_member import Member, assigned, joined, page, told
 
 
 @pytest.mark.parametrize(
@@ -31,3 +33,25 @@ def test_what_cannot_wait_comes_and_reads_each_half_second() -> None:
     here.beat(told(assigned("a", new=False)))
     here.read(page(1))
     here.read(page(2))
+
+
+def test_what_is_given_up_while_a_heartbeat_is_under_way_is_told_soon_after_it() -> None:
+    here = joined("a", "b")
+    owned: list[list[str]] = []
+
+    def give_up_meanwhile(_params: dict[str, Any]) -> dict[str, Any]:
+        here.keep()
+        return told()
+
+    def beat(passed_s: float, answer: Any) -> None:
+        here.clock.time_s += passed_s
+        owned.append([each["ShardId"] for each in here.beat(answer)["OwnedShards"]])
+
+    def revoke() -> None:
+        beat(0.1, told())
+        beat(3, give_up_meanwhile)
+        beat(0.1, told())
+
+    here.meanwhile = revoke
+    here.read(page(1))
+    assert owned == [["a", "b"], ["a", "b"], ["a"]]

@@ -258,6 +258,26 @@ def test_without_a_list_of_shards_the_server_places_records(make: Make) -> None:
     assert (len(site.sent()), len(site.client.asked("list_shards"))) == (1, 1)
 
 
+@pytest.mark.parametrize("code", ["ResourceNotFoundException", "UnrecognizedClientException"])
+def test_shards_are_asked_for_again_once_there_is_a_stream_or_a_valid_key(
+    make: Make, code: str
+) -> None:
+    site = make()
+    site.client._answers.clear()
+    site.client.lay_down("list_shards", refused(code), TWO)
+    site.client.lay_down("put_records", refused(code), site.server)
+    site.producer.put(b"x", "k")
+    site.at(1)
+    stored = [site.producer.put(b"x", f"{n}") for n in range(3)]
+    site.at(5)
+    assert all(future.result() for future in stored)
+    for n in range(20):
+        site.producer.put(b"y", f"{n}")
+    site.at(10)
+    assert len(site.client.asked("list_shards")) == 2
+    assert len(site.sent()) == 4, "one for each shard"
+
+
 def test_what_is_not_acknowledged_in_time_fails_and_says_how(make: Make) -> None:
     site = make(delivery_s_max=10)
     site.client.lay_down("put_records", cut_off())

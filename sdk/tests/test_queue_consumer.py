@@ -131,6 +131,24 @@ def test_what_waits_or_is_handled_is_extended_and_what_is_done_is_not() -> None:
     assert here.hidden() == [("b-1", 30), ("c-1", 30)] * 2
 
 
+def test_what_comes_between_a_workers_look_and_its_wait_is_handled(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    here = desk(workers=1)
+    look = here.consumer.handle_next
+
+    def look_just_before_it_comes() -> bool:
+        found = look()
+        if not here.client.asked("receive_message"):
+            here.receive(message("a"))
+        return found
+
+    monkeypatch.setattr(here.consumer, "handle_next", look_just_before_it_comes)
+    here.meanwhile = lambda: setattr(here.consumer, "_ended", True)
+    here.consumer._handle()
+    assert here.handled == ["a"]
+
+
 def test_a_failed_extension_is_tried_again() -> None:
     here = desk(visibility_s=30)
     here.client._answers.clear()

@@ -148,6 +148,15 @@ def test_what_is_renamed_was_made_durable_before(
     assert seen == ["body", "rename", "a/b", "a", "."]
 
 
+def test_the_names_of_all_folders_that_are_made_are_durable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[Path] = []
+    monkeypatch.setattr("data_plane.blobs.files._sync_folder", synced.append)
+    open_blobs(tmp_path / "a" / "b" / "blobs")
+    assert {tmp_path, tmp_path / "a", tmp_path / "a" / "b"} <= set(synced)
+
+
 @pytest.mark.parametrize(
     ("number", "expected"),
     [(errno.ENOSPC, CellFullError), (errno.EIO, CellUnavailableError)],

@@ -28,12 +28,15 @@ def in_bounds(timeout_s: float | None) -> float | None:
     return None if timeout_s is None else min(max(0.0, timeout_s), threading.TIMEOUT_MAX)
 
 
+_RUNS_ASLEEP: Final = getattr(time, "CLOCK_BOOTTIME", None)
+
+
 class SystemClock:
-    """The machine's monotonic clock."""
+    """The machine's clock that nobody sets; it runs on while that sleeps, where there is such."""
 
     def now_s(self) -> float:
         """Seconds since some moment."""
-        return time.monotonic()
+        return time.monotonic() if _RUNS_ASLEEP is None else time.clock_gettime(_RUNS_ASLEEP)
 
     def wait(self, condition: threading.Condition, timeout_s: float | None) -> None:
         """Wait until the condition is notified or so much time has passed; it is held."""

@@ -8,8 +8,10 @@ from botocore.exceptions import (
     ClientError,
     ConnectionClosedError,
     ConnectionError,  # noqa: A004 - botocore's own
+    CredentialRetrievalError,
     HTTPClientError,
     IncompleteReadError,
+    MetadataRetrievalError,
 )
 from botocore.parsers import ResponseParserError
 
@@ -40,6 +42,16 @@ _CODES_OF_CONTENTS: Final = frozenset(
     {"InvalidArgumentException", "SerializationException", "ValidationException"}
 )
 
+_CODES_CURABLE: Final = frozenset(
+    {
+        "ExpiredTokenException",
+        "InvalidSignatureException",
+        "ResourceNotFoundException",
+        "UnrecognizedClientException",
+    }
+)
+"""There was no such stream, or the caller's key was not valid."""
+
 _OF_STREAM: Final = re.compile(r"at 'stream(?:Name|ARN)'|^Stream(?:Name|ARN) ", re.IGNORECASE)
 """Of their messages: the stream's name or ARN cannot be one."""
 
@@ -48,7 +60,11 @@ _NETWORK: Final = (
     ConnectionError,
     HTTPClientError,
     IncompleteReadError,
+    MetadataRetrievalError,
 )
+
+_BY_NETWORK: Final = frozenset({"container-role", "iam-role"})
+"""Who hands out credentials, and renews them, as botocore calls it."""
 
 
 def code_of(error: BaseException) -> str:
@@ -71,9 +87,16 @@ def is_passing(error: BaseException) -> bool:
         if status >= _STATUS_SERVER or status in _STATUSES_PASSING:
             return True
         return code_of(error) in _CODES_PASSING
+    if isinstance(error, CredentialRetrievalError):
+        return error.kwargs.get("provider") in _BY_NETWORK
     if isinstance(error, BotoCoreError):
         return isinstance(error, _NETWORK)
     return isinstance(error, OSError | ResponseParserError)
+
+
+def is_over_once_taken(error: BaseException) -> bool:
+    """Whether a refusal does not hold any more once another call for the stream was taken."""
+    return code_of(error) in _CODES_CURABLE
 
 
 def may_be_done(error: BaseException) -> bool:

@@ -90,7 +90,7 @@ class GroupConsumer:
         callbacks = Callbacks(on_assigned, on_revoked, on_lost)
         self._news = ShardNews(callbacks, self._held, self._work, self._fail, self._log)
         self._leaving = Leaving(client, self._changed, clock, backoff, self._log)
-        self._beats_failed = 0
+        self._beats_failed = self._said_shards = 0
         self._is_joining = self._has_run = self._stopping = self._ended = self._leaves = False
         self._failure: BaseException | None = None
 
@@ -223,6 +223,7 @@ class GroupConsumer:
                 return False
             self._sent_s, self._is_joining = sent_s, self._membership.is_to_join
             waits = not (self._held.is_giving_up or self._stopping)
+            self._said_shards = len(self._held)
             params = self._membership.heartbeat(self._held.owned, sent_s, waits=waits)
         try:
             answer = self._client.tidegate_group_heartbeat(**params)
@@ -249,11 +250,12 @@ class GroupConsumer:
             return
         with self._changed:
             self._beats_failed, now_s = 0, self._clock.now_s()
+            has_said = len(self._held) == self._said_shards
             # Who stops keeps what is under way, and takes nothing more.
             new, lost = self._held.told(answer["Assignment"], now_s, takes=not self._stopping)
             self._news.are_lost(lost)
             self._news.have_come(new)
-            if self._held.is_giving_up or self._stopping:
+            if self._stopping or (self._held.is_giving_up and has_said):
                 # What is given up before is told at once (`_forget`).
                 self._beat_s = now_s + self._membership.interval_s
             else:

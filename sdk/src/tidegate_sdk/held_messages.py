@@ -125,6 +125,16 @@ class HeldMessages:
 
     def next_to_handle(self, now_s: float) -> HeldMessage | None:
         """The next message, which counts as being handled; None: there is none."""
+        held = self._next(now_s)
+        if held is not None:
+            held.stage = Stage.IS_HANDLED
+        return held
+
+    def has_next(self, now_s: float) -> bool:
+        """Whether there is a message to handle."""
+        return self._next(now_s) is not None
+
+    def _next(self, now_s: float) -> HeldMessage | None:
         if self._is_stopping:
             return None
         busy = self._busy_groups()
@@ -132,7 +142,6 @@ class HeldMessages:
             if held.lease_end_s <= now_s:
                 busy.add(held.message.group)
             elif not self._is_fifo or held.message.group not in busy:
-                held.stage = Stage.IS_HANDLED
                 return held
         return None
 

@@ -23,7 +23,7 @@ from typing import Any, Final, Self
 from tidegate_sdk import named_calls
 from tidegate_sdk.batch_sending import BatchSending, Step
 from tidegate_sdk.clock import SYSTEM_CLOCK, Backoff, Clock, Spawn, in_bounds, start_thread
-from tidegate_sdk.failures import is_passing
+from tidegate_sdk.failures import is_over_once_taken, is_passing
 from tidegate_sdk.future_callbacks import FutureCallbacks
 from tidegate_sdk.open_shards import open_shards
 from tidegate_sdk.option_checks import check_seconds, check_text, check_timeout, check_whole
@@ -117,6 +117,7 @@ class Producer:
         self._senders = self._idle_senders = senders
         self._remap_s: float | None = (now_s := clock.now_s())
         self._remap_failures = 0
+        self._remaps_once_stored = False
         self._remapped_s = now_s - _REMAP_S_MIN
         self._sending = BatchSending(
             client,
@@ -372,7 +373,9 @@ class Producer:
 
     def _note_stored(self, batch: PutBatch, shard_ids: set[str]) -> None:
         known = self._outbox.shard_ids
-        if WHOLE.shard_id not in known and not shard_ids <= known and self._remap_s is None:
+        has_changed = WHOLE.shard_id not in known and not shard_ids <= known
+        if (has_changed or self._remaps_once_stored) and self._remap_s is None:
+            self._remaps_once_stored = False
             self._remap_s = max(self._clock.now_s(), self._remapped_s + _REMAP_S_MIN)
         self._outbox.done(batch)
 
@@ -386,8 +389,10 @@ class Producer:
         self._remapped_s = self._clock.now_s()
         self._outbox.recut(ranges)
 
-    def _note_unlisted(self, *, is_passing: bool) -> None:
+    def _note_unlisted(self, *, is_passing: bool, is_over_once_stored: bool) -> None:
         self._remap_failures += 1
+        self._remapped_s = self._clock.now_s()
+        self._remaps_once_stored = is_over_once_stored
         if is_passing:
             pause_s = self._backoff.pause_s(self._remap_failures)
             self._remap_s = self._clock.now_s() + pause_s
@@ -413,7 +418,8 @@ class Producer:
             outcome = partial(self._note_shards, list(open_shards(self._client, self._stream)))
         except Exception as error:  # noqa: BLE001 - the server places records by itself
             passes = is_passing(error)
-            outcome = partial(self._note_unlisted, is_passing=passes)
+            is_over = is_over_once_taken(error)
+            outcome = partial(self._note_unlisted, is_passing=passes, is_over_once_stored=is_over)
             if not passes:
                 text = "Batches for %s are not cut by shards, which cannot be listed: %s"
                 _log.warning(text, self._stream_name, error)

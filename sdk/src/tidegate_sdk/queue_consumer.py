@@ -273,7 +273,8 @@ class QueueConsumer:
         while not self._ended:
             if not self.handle_next():
                 with self._changed:
-                    if not self._ended:
+                    # One may have come since the look: nobody would tell of it again.
+                    if not (self._held.has_next(self._clock.now_s()) or self._ended):
                         self._clock.wait(self._changed, None)
 
     def handle_next(self) -> bool:

@@ -1,7 +1,10 @@
+import asyncio
+import time
 from email.utils import formatdate
 
 import pytest
 
+from data_plane.dynamodb.cell import DynamoCell
 from data_plane.dynamodb.store_time import (
     LEAD_US_MAX,
     SECOND_US,
@@ -10,9 +13,15 @@ from data_plane.dynamodb.store_time import (
     read_date_us,
 )
 from data_plane.ports import SETTLE_US
+from tests.conformance.on_driver import inline
+from tests.unit.data_plane.dynamodb.scripted import Script
+from tests.unit.data_plane.dynamodb.test_requests import FOUND, KEY
+from tests.unit.repeatable import HandClock
 
 NOON_US = 1_790_000_000 * SECOND_US
 HOUR_US = 3_600 * SECOND_US
+SLEEPING = getattr(time, "CLOCK_BOOTTIME", None)
+"""Which clocks of Linux run on while a machine sleeps."""
 
 
 class World:
@@ -139,3 +148,17 @@ def test_a_date_is_read_as_utc() -> None:
     assert read_date_us("Mon, 21 Sep 2026 14:13:20 -0000") == NOON_US
     with pytest.raises(ValueError, match="Invalid date"):
         read_date_us("yesterday")
+
+
+@pytest.mark.skipif(SLEEPING is None, reason="no clock of this system runs on meanwhile")
+def test_a_server_that_slept_knows_the_time_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = HandClock()
+    script = Script(FOUND)
+    cell = DynamoCell(script.client, "t", clock, inline)
+    asyncio.run(cell.get(KEY))
+    now_ns = time.clock_gettime_ns
+    clock.advance(3_600)
+    monkeypatch.setattr(
+        time, "clock_gettime_ns", lambda which: now_ns(which) + 3_600 * 10**9 * (which == SLEEPING)
+    )
+    assert cell.now_us() >= clock.now_us()

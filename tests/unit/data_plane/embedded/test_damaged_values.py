@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from data_plane.core.dropping import Dropped, Superfluous
 from data_plane.embedded.cell import EmbeddedCell
 from data_plane.embedded.salvage import Salvage
-from data_plane.ports import DamagedItemError, Key
+from data_plane.ports import Attributes, DamagedItemError, Key
 from data_plane.system import SystemClock
 
 PARTITION = "B|0123456789abcdef|00|0"
@@ -29,7 +30,8 @@ def damaged(tmp_path: Path) -> Path:
     async def fill() -> None:
         cell = EmbeddedCell(tmp_path, SystemClock())
         for sort in (SORT, OTHER):
-            await cell.put(Key(PARTITION, sort), {"v": 1, "k": "s", "t": 1, "z": b"body"})
+            item: Attributes = {"v": 1, "k": "s", "t": 1, "b": bytes(10), "z": b"body"}
+            await cell.put(Key(PARTITION, sort), item)
         await cell.close()
 
     asyncio.run(fill())
@@ -42,6 +44,18 @@ def test_the_partition_of_a_deleted_queue_is_dropped(damaged: Path) -> None:
         cell = EmbeddedCell(damaged, SystemClock())
         assert await cell.drop(PARTITION, 100) == 2
         assert cell.partitions("", 10) == [f"E|{PARTITION.removeprefix('B|')}"]
+        await cell.close()
+
+    asyncio.run(story())
+
+
+def test_what_a_purge_has_made_superfluous_behind_it_is_dropped(damaged: Path) -> None:
+    async def story() -> None:
+        cell = EmbeddedCell(damaged, SystemClock())
+        purged = Superfluous(PARTITION, until_us=1)
+        assert await cell.drop_superfluous(purged, b"") == Dropped(b"", 1)
+        assert await cell.query(PARTITION, limit=10) == []
+        assert cell.damaged_items == 1, "it is left to its time to live"
         await cell.close()
 
     asyncio.run(story())

@@ -43,6 +43,23 @@ def test_a_write_that_nobody_waits_for_any_more_is_not_begun(tmp_path: Path) -> 
     asyncio.run(main())
 
 
+def test_a_write_whose_caller_has_gone_is_not_begun(tmp_path: Path) -> None:
+    async def main() -> None:
+        cell = EmbeddedCell(tmp_path / "cell", HandClock())
+        first = asyncio.create_task(cell.put(FIRST, {"v": 1}))
+        while cell._committing is None:  # noqa: ASYNC110 - the next turns of the loop bring it about
+            await asyncio.sleep(0)
+        gone, there = (asyncio.create_task(cell.put(key, {"v": 1})) for key in (LATE, IN_TIME))
+        await asyncio.sleep(0)
+        gone.cancel()
+        await asyncio.wait({first, gone, there})
+        assert gone.cancelled()
+        assert [await cell.get(key) for key in (FIRST, LATE, IN_TIME)] == [{"v": 1}, None, {"v": 1}]
+        await cell.close()
+
+    asyncio.run(main())
+
+
 @pytest.mark.parametrize("writes", [1, 50])
 def test_where_all_are_late_the_cell_goes_on(tmp_path: Path, writes: int) -> None:
     async def main() -> None:

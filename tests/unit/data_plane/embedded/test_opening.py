@@ -35,6 +35,16 @@ def test_what_is_made_is_for_its_user_alone(tmp_path: Path) -> None:
     }
 
 
+def test_the_names_of_all_folders_that_are_made_are_durable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[Path] = []
+    monkeypatch.setattr(store_module, "sync_directory", synced.append)
+    directory = tmp_path / "a" / "b" / "data"
+    Store(directory, StoreSizes()).close()
+    assert {tmp_path, tmp_path / "a", tmp_path / "a" / "b", directory} <= set(synced)
+
+
 def test_a_file_system_without_locks_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -57,6 +57,16 @@ def test_what_is_written_over_it_is_another_one_again(path: Path, served: int) -
     assert not is_replaced(path)
 
 
+def test_a_note_that_is_none_is_written_anew(path: Path, served: int) -> None:
+    """As after a power cut."""
+    note = path.parent / REPLACED_NOTE
+    note.write_bytes(b"\xff\0")
+    assert not is_replaced(path)
+    swap(path, COPY)
+    note_replacement(served, path)
+    assert is_replaced(path)
+
+
 def test_a_copy_of_the_last_commit_is_as_good(path: Path, served: int) -> None:
     swap(path, SERVED)
     note_replacement(served, path)

@@ -51,6 +51,19 @@ def test_only_its_owner_may_read_it(path: Path) -> None:
     assert [entry.name for entry in path.parent.iterdir()] == [path.name]
 
 
+def test_the_names_of_all_folders_that_are_made_are_durable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[Path] = []
+    monkeypatch.setattr(file, "_sync_folder", synced.append)
+    made = tmp_path / "a" / "b" / "master.keys"
+    file.create(made, ENTROPY, 1_700_000_000)
+    assert {tmp_path, tmp_path / "a", tmp_path / "a" / "b"} <= set(synced)
+    synced.clear()
+    file.copy(made, tmp_path / "c" / "copy.keys")
+    assert {tmp_path, tmp_path / "c"} <= set(synced)
+
+
 def test_what_is_wrapped_opens_and_shows_nothing(path: Path) -> None:
     key = wrapped(opened(path))
     assert key.master_key == f"file:{contents(path)['keys'][0]['id']}"

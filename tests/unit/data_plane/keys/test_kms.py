@@ -8,7 +8,9 @@ from typing import Any, TypeVar
 import pytest
 from botocore.exceptions import (
     ClientError,
+    CredentialRetrievalError,
     EndpointConnectionError,
+    MetadataRetrievalError,
     NoCredentialsError,
     ReadTimeoutError,
 )
@@ -140,6 +142,8 @@ def test_refusals_have_the_name_of_the_reason(code: str, reason: str) -> None:
         refusal_of("SomethingElse", 503),
         EndpointConnectionError(endpoint_url="http://kms"),
         ReadTimeoutError(endpoint_url="http://kms"),
+        CredentialRetrievalError(provider="container-role", error_msg="timed out"),
+        MetadataRetrievalError(error_msg="timed out"),
     ],
     ids=str,
 )

@@ -8,6 +8,7 @@ import pytest
 
 from data_plane.memory.cell import MemoryCell
 from data_plane.ports import CellUnavailableError
+from data_plane.stored.segment import number
 from data_plane.usage.register import (
     AT_WORK,
     CUT_OFF,
@@ -139,6 +140,25 @@ def test_one_that_was_cut_off_is_ended_by_another(bench: Bench) -> None:
     assert (its["e"], its["n"], its["m"]) == (CUT_OFF, 1, 1)
     assert first.writer.name not in bench.items(AT_WORK)
     assert bench.place.mark(first.writer.name)["ended"] == bench.clock.now_us() // 60_000_000
+
+
+def test_one_that_has_run_for_long_is_ended_by_another_all_the_same(bench: Bench) -> None:
+    first = bench.server(1)
+    for _ in range(401):
+        bench.clock.advance(24 * 3600)
+        run(first.minute())
+    first.serve("late")
+    bench.clock.advance(3)
+    run(first.writer.keep())
+    bench.clock.advance(0 if bench.alone else 51 * 60)
+    now_s = bench.clock.now_us() // 1_000_000
+    over = [one.key for one in bench.cell.items() if number(one.attributes, "x") < now_s]
+    bench.cell.expire(over)
+    second = bench.server(2)
+    run(second.minute())
+    assert bench.queues() == ["late"]
+    assert bench.items(WRITERS)[first.writer.name]["k"] == "server"
+    assert bench.items(WRITERS)[first.writer.name]["e"] == CUT_OFF
 
 
 def test_one_that_may_be_at_work_is_left_alone() -> None:

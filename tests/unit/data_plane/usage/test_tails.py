@@ -146,6 +146,18 @@ def test_more_than_a_tail_takes_is_missing_by_its_numbers(
     assert [row["number"] for row in bench.place.rows()] == [3]
 
 
+def test_a_tail_of_after_the_clock_was_set_back_is_records_all_the_same(bench: Bench) -> None:
+    bench.serve(queue="a")
+    bench.seconds(40)
+    bench.run(bench.writer.write())
+    bench.clock.advance(-30)
+    bench.serve(queue="b")
+    bench.seconds(3)
+    mark = bench.finish()
+    assert [row["queue"] for row in bench.place.rows()] == ["a", "b"]
+    assert (mark["records"], mark["ended"]) == (2, END)
+
+
 def test_a_server_that_ends_leaves_no_tail(bench: Bench) -> None:
     bench.serve()
     bench.seconds(3)
