@@ -275,8 +275,7 @@ class Lane:
         """Take up to `count` of the messages that were put aside, by block; of `shut` keys, too."""
         taken, left = dict[Block, list[int]](), []
         while self.aside and count:
-            entry = heapq.heappop(self.aside)
-            block, index = entry[2:]
+            *_, block, index = entry = heapq.heappop(self.aside)
             if not shut and self.shut.keep(block, index):
                 left.append(entry)
             elif self._take_one(queue, block, index, now_us):

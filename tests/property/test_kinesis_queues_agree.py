@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from data_plane.core.message import Delivery
 from data_plane.core.receipt_handle import decode
 from data_plane.core.settling import ACKNOWLEDGE, HIDE, RESTORE, Wish
-from data_plane.log import reader, receiving, settling
+from data_plane.log import claims, reader, receiving, settling
 from data_plane.log.dead_letters import with_fate
 from data_plane.log.engine import Log
 from data_plane.ports import CellUnavailableError
@@ -219,7 +219,7 @@ def test_a_queue_of_the_kinesis_api_agrees_with_the_model(
 
 
 def _with_fates(patch: pytest.MonkeyPatch, other: Callable[..., Lease]) -> None:
-    patch.setattr(receiving, "with_fate", other)
+    patch.setattr(claims, "with_fate", other)
 
 
 def _dies_early(patch: pytest.MonkeyPatch) -> None:
