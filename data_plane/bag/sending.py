@@ -23,6 +23,7 @@ from data_plane.bag.calls import (
 from data_plane.bag.desk import Access, Attempt, Desk, channel, open_lane
 from data_plane.bag.tenants import NO_TAG, tag_of
 from data_plane.core.deadline import left_us
+from data_plane.core.errors import RefusedError
 from data_plane.core.message import Outgoing, SendCall, Stored
 from data_plane.core.queue import Queue
 from data_plane.ports import (
@@ -124,7 +125,12 @@ async def _send_others(
     news = fair.news(at)
     if news is not None:
         calls.append(news)
-    failure = failure_of(await at.desk.waits.all_of(calls), is_stored=bool(found))
+    outcomes: list[object]
+    try:
+        outcomes = [await calls[0]] if len(calls) == 1 else [*await at.desk.waits.all_of(calls)]
+    except RefusedError as refusal:
+        outcomes = [refusal]
+    failure = failure_of(outcomes, is_stored=bool(found))
     if failure is not None:
         raise failure
     return [found[position] for position in range(len(messages))]

@@ -181,7 +181,7 @@ _BUGS: Final = (
         "restored records are counted as dead",
         COUNTS,
         ((counting, "doomed", _count_restored_as_dead),),
-        13,
+        17,
     ),
     (
         "acknowledged dead letters are counted",

@@ -280,7 +280,7 @@ CHAIN_BUGS: Final = (
         ((chain, "_refused", _leave_it_half_way),),
         60,
     ),
-    _bug("copies go over what is newer", FIFO_ANY, ((copying, "copy_item", _overwrite),), 6),
+    _bug("copies go over what is newer", FIFO_ANY, ((copying, "copy_item", _overwrite),), 208),
     _bug(
         "any epoch will do",
         FIFO_ANY,
@@ -299,7 +299,7 @@ CHAIN_BUGS: Final = (
         "who comes back has its old incarnation",
         FIFO_ANY,
         ((changes, "with_joining", _same_incarnation), (changes, "check_change", _unchecked)),
-        13,
+        10,
     ),
     _bug(
         "the head goes behind the others",
@@ -317,11 +317,11 @@ CHAIN_BUGS: Final = (
         "a write counts that a member missed",
         FIFO_ANY,
         ((chain, "check_joined", _nobody_joined),),
-        3,
+        2,
         directed=MISSED,
     ),
     _bug(
-        "handles are refused by an old map", GOOD, ((WaitingCell, "get_now", WaitingCell.get),), 18
+        "handles are refused by an old map", GOOD, ((WaitingCell, "get_now", WaitingCell.get),), 67
     ),
     _bug(
         "a queue alone is looked for where it was",
@@ -382,7 +382,7 @@ FANOUT_BUGS: Final = (
         "collected while a member joins",
         frozenset({STAYS_AWAY, "deletes last"}),
         ((Unneeded, "expire", _expire_at_once), (plan, "_PLACES", _COPY_LATE)),
-        18,
+        20,
         fifo=False,
         directed=LATE_COPIES,
     ),
@@ -390,7 +390,7 @@ FANOUT_BUGS: Final = (
         "collected as soon as all are full",
         frozenset({STAYS_AWAY, "deletes last"}),
         ((plan, "_PLACES", _COLLECT_EARLY),),
-        22,
+        10,
         fifo=False,
         directed=LATE_COPIES,
     ),

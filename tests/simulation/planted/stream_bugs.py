@@ -236,7 +236,7 @@ BUGS: Final = (
         "old anchors are taken for the end of a log",
         GIVEN,
         ((tails, "OFFSETS_SKIPPED", 0),),
-        6,
+        2,
     ),
     StreamBug("no anchors", DENSE, ((tails, "anchor", _anchor_nothing),), 9),
     StreamBug(
