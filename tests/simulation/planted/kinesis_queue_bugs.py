@@ -160,7 +160,7 @@ _BUGS: Final = (
         "acknowledgements are not written",
         ACKNOWLEDGED,
         ((settling, "_decide", _acknowledge_nothing),),
-        1,
+        2,
     ),
     ("restores are done again", OLD, ((settling, "_refusal", _restore_again),), 2),
     ("old handles are good", OLD, ((settling, "_refusal", _take_any_handle),), 2),
@@ -187,7 +187,7 @@ _BUGS: Final = (
         "acknowledged dead letters are counted",
         COUNTS,
         ((counting, "doomed", _count_acknowledged_as_dead),),
-        13,
+        17,
     ),
 )
 KINESIS_QUEUE_BUGS: Final = tuple(

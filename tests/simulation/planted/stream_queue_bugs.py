@@ -215,7 +215,7 @@ _OF_RETENTIONS: Final = (
         "records expire after a day",
         KEPT,
         ((reader, "is_over", _is_over_after_a_day), (receiving, "is_over", _is_over_after_a_day)),
-        8,
+        7,
     ),
 )
 STREAM_QUEUE_BUGS: Final = tuple(
